@@ -1,0 +1,193 @@
+"""One settings object for every process. Core.
+
+A value comes from the first of: command-line flag, environment (`KOKORO_LIVE_` and the name in
+capitals), the TOML file, the default. `Config.origins` says which, for every setting, and
+`python -m engine --config` prints it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from .errors import ConfigError
+
+APP = "kokoro-live"
+ENV_PREFIX = "KOKORO_LIVE_"
+
+
+def config_file() -> Path:
+    """Where the TOML file is looked for when `KOKORO_LIVE_CONFIG` names no other."""
+    return platformdirs.user_config_path(APP) / "config.toml"
+
+
+class Settings(BaseSettings):
+    """Every setting, with its default. Descriptions are the help of the command line."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
+
+    # where
+    host: str = Field("127.0.0.1", description="address to listen on; loopback only")
+    engine_port: int = Field(8881, ge=0, le=65535, description="port of the engine")
+    player_port: int = Field(8882, ge=0, le=65535, description="port of the player")
+    http_port: int = Field(8880, ge=0, le=65535, description="port of the OpenAI endpoint")
+
+    # what speaks
+    model_dir: Path | None = Field(None, description="folder with model and voices of your own")
+    cache_dir: Path = Field(
+        default_factory=lambda: platformdirs.user_cache_path(APP),
+        description="where model and voices are kept",
+    )
+    voice: str = Field("af_heart", description="voice when a request names none")
+    threads: int = Field(0, ge=0, le=256, description="inference threads; 0: one per core")
+    frame_ms: int = Field(50, ge=20, le=100, description="length of a frame in ms")
+
+    # limits
+    text_chars: int = Field(20_000, ge=1, description="longest text of one request, in characters")
+    http_text_chars: int = Field(4_096, ge=1, description="the same over HTTP; 4096 is OpenAI's")
+    streams: int = Field(16, ge=1, description="streams at once, over all connections")
+    connections: int = Field(64, ge=1, description="WebSocket connections at once")
+    max_lead_ms: int = Field(
+        30_000, ge=1_000, description="how far synthesis may run ahead of the fastest listener"
+    )
+
+    # how the player sounds
+    sink: Literal["portaudio", "wav", "null"] = Field("portaudio", description="where sound goes")
+    device: str | None = Field(None, description="name of the sound device; default: the system's")
+    wav_path: Path = Field(Path("kokoro-live.wav"), description="file of the wav sink")
+
+    # what is told
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
+    log_format: Literal["text", "json"] = Field("text", description="log format")
+
+    @field_validator("host")
+    @classmethod
+    def _loopback(cls, value: str) -> str:
+        # Without a token anybody who reaches the port could make this machine speak.
+        if value == "localhost":
+            return "127.0.0.1"
+        try:
+            loopback = ipaddress.ip_address(value).is_loopback
+        except ValueError:
+            loopback = False
+        if not loopback:
+            raise ValueError("must be a loopback address such as 127.0.0.1: there is no token yet")
+        return value
+
+    @field_validator("text_chars", "http_text_chars", "max_lead_ms", "streams", "connections")
+    @classmethod
+    def _bounded(cls, value: int) -> int:
+        if value > 10_000_000:
+            raise ValueError("is far too large")
+        return value
+
+    @field_validator("voice")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must name a voice")
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what the constructor is given."""
+        # `load` merges the sources itself, because it must also know where each value came from.
+        return (init_settings,)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings, and where each of them came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Config:
+    """Reads the settings.
+
+    Args:
+        flags: values of the command line; those that are None were not given.
+        environ: instead of the process's environment (tests).
+        file: instead of the user's TOML file; `KOKORO_LIVE_CONFIG` comes between the two.
+
+    Raises:
+        ConfigError: a sentence naming the setting, its value's origin and what is allowed.
+    """
+    env = _environment(environ)
+    named = env.pop("config", None)
+    path = file or (Path(named).expanduser() if named else config_file())
+    if named and not path.is_file():
+        raise ConfigError(f"{ENV_PREFIX}CONFIG names {path}, but there is no such file.")
+    layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
+        ("default", {}),
+        (str(path), _toml(path)),
+        ("environment", env),
+        ("flag", {k: v for k, v in (flags or {}).items() if v is not None}),
+    )
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    for origin, layer in layers:
+        values.update(layer)
+        origins.update(dict.fromkeys(layer, origin))
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise ConfigError(_sentence(error, origins)) from None
+    return Config(settings, origins)
+
+
+def _environment(environ: Mapping[str, str] | None) -> dict[str, Any]:
+    environ = os.environ if environ is None else environ
+    prefix = ENV_PREFIX.lower()
+    # An empty variable is how a shell or a Makefile says "not set".
+    return {
+        k.lower()[len(prefix) :]: v
+        for k, v in environ.items()
+        if k.lower().startswith(prefix) and v
+    }
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return dict(TomlConfigSettingsSource(Settings, toml_file=path)())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read as TOML: {error}.") from None
+
+
+def _sentence(error: ValidationError, origins: Mapping[str, str]) -> str:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "?"
+    origin = origins.get(name, "default")
+    if first["type"] == "extra_forbidden":
+        return f"There is no setting named {name!r} ({origin}); see python -m engine --config."
+    shown = ENV_PREFIX + name.upper() if origin == "environment" else name
+    what = first["msg"].removeprefix("Value error, ")
+    return f"The setting {shown} ({origin}) is {first['input']!r}: {what[0].lower()}{what[1:]}."

@@ -1,0 +1,81 @@
+"""One registry of counters, and the timeline of an utterance. Core.
+
+Times are passed in by whoever has a clock. Nothing here holds text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+
+REGISTRY = CollectorRegistry()
+
+STREAMS = Counter(
+    "kokoro_live_streams", "Streams ended, by outcome", ["outcome"], registry=REGISTRY
+)
+ACTIVE = Gauge("kokoro_live_streams_active", "Streams being synthesised", registry=REGISTRY)
+AUDIO_SECONDS = Counter("kokoro_live_audio_seconds", "Audio synthesised", registry=REGISTRY)
+COMPUTE_SECONDS = Counter(
+    "kokoro_live_compute_seconds", "Time spent in the model", registry=REGISTRY
+)
+G2P_FALLS = Counter(
+    "kokoro_live_g2p_falls",
+    "Pieces of text a G2P stage could not do, by stage",
+    ["stage"],
+    registry=REGISTRY,
+)
+DROPPED_SYMBOLS = Counter(
+    "kokoro_live_dropped_symbols",
+    "Phoneme symbols outside the model's vocabulary",
+    registry=REGISTRY,
+)
+FIRST_AUDIO = Histogram(
+    "kokoro_live_first_audio_seconds",
+    "Request to first frame that holds sound",
+    buckets=(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10),
+    registry=REGISTRY,
+)
+
+
+def exposition() -> bytes:
+    """The registry in Prometheus' text format."""
+    return generate_latest(REGISTRY)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """When an utterance passed each station, in seconds of one clock.
+
+    Each `…_s` is None until it happened; only the first time counts.
+    """
+
+    text_in_s: float
+    phonemes_s: float | None = None
+    inferred_s: float | None = None
+    first_audio_s: float | None = None
+
+    def phonemes(self, now: float) -> None:
+        """The first segment has phonemes."""
+        self.phonemes_s = now if self.phonemes_s is None else self.phonemes_s
+
+    def inferred(self, now: float) -> None:
+        """The first unit of inference is done."""
+        self.inferred_s = now if self.inferred_s is None else self.inferred_s
+
+    def first_audio(self, now: float) -> None:
+        """The first frame that holds any sound leaves."""
+        self.first_audio_s = now if self.first_audio_s is None else self.first_audio_s
+
+    @property
+    def ttfa_ms(self) -> float | None:
+        """Text in to first frame with sound, in milliseconds."""
+        if self.first_audio_s is None:
+            return None
+        return round((self.first_audio_s - self.text_in_s) * 1000.0, 1)

@@ -1,0 +1,1 @@
+"""The Kokoro-82M model: its files, and what runs them."""

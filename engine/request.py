@@ -1,0 +1,183 @@
+"""The one port of kokoro-live: a request in, a stream of events out. Core.
+
+`Speak` is implemented three times: by the engine in the same process, by the WebSocket client,
+and by the fake voice of the tests. The WebSocket server, the HTTP layer, the player and the
+benchmarks take a `Speak` and never ask which one it is. `tests/test_speak_contract.py` holds all
+three to the same rules:
+
+1. The first event is `Opened`, the last is `Done`; nothing follows `Done`.
+2. Frames are numbered 0, 1, 2 … and `sample` of a frame is the number of samples before it.
+   The first frame has `first`, the last has `last`; a `last` frame may be empty.
+3. A `SegmentStart` comes before the first frame of its segment, which has `segment_first`;
+   a `SegmentDone` comes after the last. A frame never holds samples of two segments, so the last
+   frame of a segment may be short; every other frame has the full length.
+4. Segments are spans of the original text, in order and not overlapping.
+5. A request that cannot be spoken raises an `EngineError`: on entry if it can be known then,
+   else from the iterator. Leaving the context ends the work within one unit of inference.
+
+The structs here are also the bodies of the wire messages (`wsproto_api.messages` adds a tag and
+the stream's number), so a field has the same name everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+from .audio import pcm_samples
+
+MIN_SPEED = 0.25
+MAX_SPEED = 4.0
+
+
+class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What to say and how.
+
+    Attributes:
+        text: the original text; spans of segments are offsets into it, in code points.
+        voice: a voice name such as `af_heart`; None is the configured default.
+        lang: a language tag such as `en-us`; None is the voice's own language.
+        speed: 0.25–4.0, 1 is the model's natural pace.
+        key: a name the caller gives the stream; carried back, never interpreted.
+    """
+
+    text: str
+    voice: str | None = None
+    lang: str | None = None
+    speed: float = 1.0
+    key: str | None = None
+
+
+class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """Base of what a stream yields."""
+
+
+class Opened(Event, kw_only=True, frozen=True):
+    """The request was accepted; voice, language and speed are resolved."""
+
+    voice: str
+    lang: str
+    speed: float
+    key: str | None = None
+
+
+class SegmentStart(Event, kw_only=True, frozen=True):
+    """A segment begins at `sample`; it speaks characters `char_start`…`char_end` of the text."""
+
+    index: int
+    text: str
+    char_start: int
+    char_end: int
+    sample: int
+    phonemes: str | None = None
+
+
+class Frame(Event, kw_only=True, frozen=True):
+    """A numbered piece of PCM (s16le, mono, 24 kHz).
+
+    Attributes:
+        seq: 0, 1, 2 … in the stream.
+        sample: offset of the first sample from the start of the stream.
+        discontinuity: something before this frame was skipped.
+    """
+
+    seq: int
+    sample: int
+    pcm: bytes
+    first: bool = False
+    last: bool = False
+    discontinuity: bool = False
+    segment_first: bool = False
+
+    @property
+    def samples(self) -> int:
+        """Samples in this frame; 0 is legal for a last frame."""
+        return pcm_samples(self.pcm)
+
+
+class SegmentDone(Event, kw_only=True, frozen=True):
+    """All frames of a segment were sent: its length, and how long inference took."""
+
+    index: int
+    samples: int
+    compute_ms: float
+
+
+class Notice(Event, kw_only=True, frozen=True):
+    """Something the listener should know though speech goes on (a warning on the wire)."""
+
+    code: str
+    message: str
+
+
+class Done(Event, kw_only=True, frozen=True):
+    """All audio was sent.
+
+    Attributes:
+        samples: length of the stream.
+        audio_ms: the same in milliseconds.
+        chars: length of the text.
+        segments: number of segments spoken.
+        ttfa_ms: request to first frame with sound in it; None if there was no sound.
+        cached: whether any of it came from a cache.
+    """
+
+    samples: int
+    audio_ms: float
+    chars: int
+    segments: int
+    ttfa_ms: float | None = None
+    cached: bool = False
+
+
+class Speak(Protocol):
+    """The port: see the module docstring for the rules.
+
+    Raises:
+        EngineError: on entry or from the iterator.
+    """
+
+    def __call__(
+        self, request: SpeechRequest, /
+    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """A context around the events of one utterance."""
+        ...
+
+
+class VoiceInfo(msgspec.Struct, kw_only=True, frozen=True):
+    """A voice that can be asked for."""
+
+    id: str
+    name: str
+    lang: str
+
+
+class ModelInfo(msgspec.Struct, kw_only=True, frozen=True):
+    """What speaks: for `ready`, `status` and the laboratory."""
+
+    name: str
+    build: str
+    precision: str
+    provider: str
+
+
+class Describe(Protocol):
+    """What an engine says of itself; given to servers beside `Speak`."""
+
+    @property
+    def voices(self) -> tuple[VoiceInfo, ...]:
+        """The voices that a request may name."""
+        ...
+
+    @property
+    def voices_hash(self) -> str:
+        """Changes when any voice does."""
+        ...
+
+    @property
+    def model(self) -> ModelInfo:
+        """What speaks."""
+        ...

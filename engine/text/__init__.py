@@ -1,0 +1,1 @@
+"""From original text to phonemes, in segments that know their characters."""

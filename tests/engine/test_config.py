@@ -1,0 +1,80 @@
+"""Settings: precedence, origins, and sentences for impossible values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import config
+from engine.errors import ConfigError
+
+
+def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('engine_port = 1001\nplayer_port = 1002\nhttp_port = 1003\nvoice = "af_sky"\n')
+    environ = {"KOKORO_LIVE_PLAYER_PORT": "2002", "KOKORO_LIVE_HTTP_PORT": "2003", "OTHER": "x"}
+    loaded = config.load({"http_port": 3003, "device": None}, environ=environ, file=file)
+    got = loaded.settings
+    assert (got.engine_port, got.player_port, got.http_port) == (1001, 2002, 3003)
+    assert (got.voice, got.frame_ms) == ("af_sky", 50)
+    origins = {name: loaded.origins[name] for name in ("engine_port", "player_port", "http_port")}
+    assert origins == {
+        "engine_port": str(file),
+        "player_port": "environment",
+        "http_port": "flag",
+    }
+    assert loaded.origins["device"] == "default"
+    assert set(loaded.origins) == set(config.Settings.model_fields)
+
+
+def test_an_empty_variable_is_not_set(tmp_path: Path) -> None:
+    loaded = config.load(environ={"KOKORO_LIVE_VOICE": ""}, file=tmp_path / "none")
+    assert loaded.settings.voice == "af_heart"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("HTTP_PORT", "eighty", "KOKORO_LIVE_HTTP_PORT (environment) is 'eighty'"),
+        ("HTTP_PORT", "70000", "less than or equal to 65535"),
+        ("HOST", "0.0.0.0", "loopback"),
+        ("HOST", "example.com", "loopback"),
+        ("FRAME_MS", "5", "greater than or equal to 20"),
+        ("VOICE", "  ", "must name a voice"),
+        ("STREAMS", "99999999999", "far too large"),
+        ("SINK", "speaker", "'portaudio', 'wav' or 'null'"),
+        ("NO_SUCH_THING", "1", "no setting named 'no_such_thing'"),
+    ],
+)
+def test_an_impossible_value_is_one_sentence(
+    name: str, value: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(environ={f"KOKORO_LIVE_{name}": value}, file=tmp_path / "none")
+    assert says in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_localhost_is_an_address(tmp_path: Path) -> None:
+    environ = {"KOKORO_LIVE_HOST": "localhost"}
+    assert config.load(environ=environ, file=tmp_path / "none").settings.host == "127.0.0.1"
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("voice = [unclosed")
+    with pytest.raises(ConfigError, match=r"config\.toml cannot be read as TOML"):
+        config.load(environ={}, file=file)
+
+
+def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
+    environ = {"KOKORO_LIVE_CONFIG": str(tmp_path / "missing.toml")}
+    with pytest.raises(ConfigError, match="no such file"):
+        config.load(environ=environ)
+
+
+def test_the_named_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('voice = "bf_emma"')
+    assert config.load(environ={"KOKORO_LIVE_CONFIG": str(file)}).settings.voice == "bf_emma"

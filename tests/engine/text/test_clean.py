@@ -1,0 +1,56 @@
+"""Characters made harmless before G2P."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.text.clean import MAX_WORD_CHARS, has_letters_or_digits, speakable
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wasn’t wasnʼt wasn`t wasn´t wasn′t", "wasn't wasn't wasn't wasn't wasn't"),
+        ("one\u00a0two\tthree\n four", "one two three four"),
+        ("zero\u200bwidth soft\u00adhyphen \ufeffBOM", "zerowidth softhyphen BOM"),
+        ("nul\0byte", "nul byte"),
+        ("lone \ud83d surrogate", "lone surrogate"),
+        ("cafe\u0301", "café"),
+        ("", ""),
+        ("state-of-the-art", "state-of-the-art"),
+        ("$1,234.56", "$1,234.56"),
+    ],
+)
+def test_examples(text: str, expected: str) -> None:
+    assert speakable(text) == expected
+
+
+@given(st.text(max_size=300))
+def test_the_result_is_harmless_and_cleaning_it_again_changes_nothing(text: str) -> None:
+    clean = speakable(text)
+    clean.encode()
+    assert clean == " ".join(clean.split())
+    assert all(c.isprintable() for c in clean.replace(" ", ""))
+    assert speakable(clean) == clean
+
+
+def test_no_letter_is_lost_from_a_long_run() -> None:
+    words = "-".join(f"word{n}" for n in range(200))
+    clean = speakable(words)
+    assert clean.replace(" ", "") == words
+    assert max(part.count("-") for part in clean.split()) <= 8
+
+
+def test_a_long_number_is_divided() -> None:
+    clean = speakable("7" * 2000)
+    assert clean.replace(" ", "") == "7" * 2000
+    assert max(map(len, clean.split())) <= MAX_WORD_CHARS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", False), ("?! — …", False), ("a", True), ("7", True), ("日", True)]
+)
+def test_has_letters_or_digits(text: str, expected: bool) -> None:
+    assert has_letters_or_digits(text) is expected

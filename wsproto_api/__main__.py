@@ -1,0 +1,50 @@
+"""`python -m wsproto_api`: the engine as a WebSocket server."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import structlog
+import trio
+import typer
+
+from engine import process, service
+from engine.config import Settings
+from engine.model.progress import shown_progress
+
+from .server import EngineServer
+
+log = structlog.get_logger("engine")
+
+
+async def serve(settings: Settings) -> None:
+    """Listens first, so that a taken port is told at once; ready only when warm."""
+    listeners = await process.open_listeners(settings.host, settings.engine_port)
+    began = trio.current_time()
+    with shown_progress() as progress:
+        engine = await service.load(settings, progress=progress)
+    server = EngineServer(engine, engine, settings)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve, listeners)
+        log.info(
+            "ready",
+            address=process.address("ws", listeners),
+            voices=len(engine.voices),
+            precision=engine.model.precision,
+            seconds=round(trio.current_time() - began, 1),
+        )
+
+
+def main(
+    port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    threads: Annotated[int | None, typer.Option(help="inference threads; 0: one per core")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
+) -> None:
+    """The engine: text in, numbered frames of speech out, over WebSocket (kokoro.v1)."""
+    flags = {"engine_port": port, "threads": threads, "log_level": log_level}
+    sys.exit(process.run(serve, flags))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,366 @@
+"""All control messages of kokoro.v1, as structs, and their JSON. Core.
+
+A message is a JSON object with a `type`. Structs of the engine's port (`engine.request`) are the
+bodies; here they get their tag, `id` or `stream`. Fields without a default are always on the
+wire; fields with one are left out when they have it.
+
+Each end of each socket has a vocabulary: the messages it may send. Decoding takes the vocabulary
+of the other end. Unknown fields are ignored and reported by name; unknown types become `Unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from engine.request import (
+    Done,
+    Event,
+    Frame,
+    ModelInfo,
+    Notice,
+    Opened,
+    SegmentDone,
+    SegmentStart,
+    SpeechRequest,
+    VoiceInfo,
+)
+
+from .errors import RemoteProtocolError
+
+PROTOCOL = "kokoro.v1"
+MAX_MESSAGE_BYTES = 64 * 1024
+
+
+class Message(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag_field="type"):
+    """Base of all control messages."""
+
+
+# --- client to engine -------------------------------------------------------------------------
+
+
+class Request(Message, kw_only=True, frozen=True):
+    """A client's message; with an `id` it gets exactly one `ack` or `error`."""
+
+    id: str | None = None
+
+
+class Speak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, frozen=True):
+    """Speak a text; the sender owns the stream and gets its frames."""
+
+    id: str | None = None
+
+
+class Cancel(Request, tag="cancel", kw_only=True, frozen=True):
+    """End a stream now."""
+
+    stream: int
+
+
+class Subscribe(Request, tag="subscribe", kw_only=True, frozen=True):
+    """Follow one stream, or with `"*"` every stream, from frame `from_seq` on."""
+
+    stream: int | Literal["*"]
+    from_seq: int = 0
+
+
+class Unsubscribe(Request, tag="unsubscribe", kw_only=True, frozen=True):
+    """Stop following."""
+
+    stream: int | Literal["*"]
+
+
+class AskVoices(Request, tag="voices", kw_only=True, frozen=True):
+    """Which voices are there? Answered with `voices`."""
+
+
+class AskStatus(Request, tag="status", kw_only=True, frozen=True):
+    """How are things? Answered with `status`."""
+
+
+class Ping(Request, tag="ping", kw_only=True, frozen=True):
+    """Answered with `pong`."""
+
+
+# --- engine to client -------------------------------------------------------------------------
+
+
+class ServerInfo(msgspec.Struct, kw_only=True, frozen=True):
+    """Who answers."""
+
+    name: str
+    version: str
+
+
+class Limits(msgspec.Struct, kw_only=True, frozen=True):
+    """What a client must stay under."""
+
+    text_chars: int
+    streams: int
+    subscribers: int
+    message_bytes: int
+    max_lead_ms: int
+
+
+class Ready(Message, tag="ready", kw_only=True, frozen=True):
+    """The first message of an engine."""
+
+    protocol: str
+    server: ServerInfo
+    model: ModelInfo
+    sample_rate: int
+    frame_ms: int
+    voices_hash: str
+    limits: Limits
+
+
+class Reply(Message, kw_only=True, frozen=True):
+    """Base of what answers a request; `reply_to` is the request's `id`."""
+
+    reply_to: str | None = None
+
+
+class Ack(Reply, tag="ack", kw_only=True, frozen=True):
+    """A request was accepted."""
+
+    stream: int | None = None
+
+
+class Error(Reply, tag="error", kw_only=True, frozen=True):
+    """A request, or a stream, failed. After a `fatal` one the socket is closed."""
+
+    code: str
+    message: str
+    retryable: bool
+    fatal: bool
+    stream: int | None = None
+    param: str | None = None
+    retry_after_ms: int | None = None
+
+
+class Warning(Notice, tag_field="type", tag="warning", kw_only=True, frozen=True):
+    """Something to know; nothing failed."""
+
+    stream: int | None = None
+    reply_to: str | None = None
+
+
+class StreamOpened(Opened, tag_field="type", tag="stream.opened", kw_only=True, frozen=True):
+    """A stream begins; `owner` tells whether this socket asked for it."""
+
+    stream: int
+    owner: bool
+
+
+class Segment(SegmentStart, tag_field="type", tag="segment", kw_only=True, frozen=True):
+    """A segment begins; comes before its first frame."""
+
+    stream: int
+
+
+class SegmentFinished(SegmentDone, tag_field="type", tag="segment.done", kw_only=True, frozen=True):
+    """All frames of a segment were sent."""
+
+    stream: int
+
+
+class StreamDone(Done, tag_field="type", tag="stream.done", kw_only=True, frozen=True):
+    """All frames of a stream were sent."""
+
+    stream: int
+
+
+class StreamCancelled(Message, tag="stream.cancelled", kw_only=True, frozen=True):
+    """The stream was cancelled; no frame of it follows."""
+
+    stream: int
+
+
+class Voices(Reply, tag="voices", kw_only=True, frozen=True):
+    """The voices that can be asked for."""
+
+    voices: tuple[VoiceInfo, ...]
+
+
+class Status(Reply, tag="status", kw_only=True, frozen=True):
+    """What the engine is doing."""
+
+    streams: int
+    connections: int
+    model: ModelInfo
+    uptime_s: float
+
+
+class Pong(Reply, tag="pong", kw_only=True, frozen=True):
+    """Answer to `ping`."""
+
+
+# --- client to player -------------------------------------------------------------------------
+
+
+class PlayerSpeak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, frozen=True):
+    """Speak aloud: instead of what is playing, after it, or (`toggle`) only if nothing is."""
+
+    mode: Literal["replace", "queue", "toggle"] = "replace"
+    id: str | None = None
+
+
+class PlayerStop(Request, tag="stop", kw_only=True, frozen=True):
+    """Silence now, and forget the queue. Succeeds when nothing plays."""
+
+
+# --- player to client -------------------------------------------------------------------------
+
+
+class PlayerReady(Message, tag="ready", kw_only=True, frozen=True):
+    """The first message of a player."""
+
+    protocol: str
+    server: ServerInfo
+    sink: str
+    sample_rate: int
+
+
+class PlayerState(Reply, tag="state", kw_only=True, frozen=True):
+    """What the player is doing: sent when it changes, and as the answer to `status`."""
+
+    rev: int
+    state: Literal["idle", "buffering", "playing", "recovering"]
+    queue_len: int
+    device: str | None
+    underruns: int
+    buffered_ms: float
+    item: int | None = None
+
+
+class ItemDone(Message, tag="item.done", kw_only=True, frozen=True):
+    """An item ended: its last sample has left the device, or it was stopped, replaced or failed."""
+
+    item: int
+    played_ms: float
+    outcome: Literal["finished", "stopped", "replaced", "failed"]
+    key: str | None = None
+
+
+# --- vocabularies -----------------------------------------------------------------------------
+
+Vocabulary = Mapping[str, type[msgspec.Struct]]
+
+
+def _vocabulary(*structs: type[msgspec.Struct]) -> Vocabulary:
+    return {str(struct.__struct_config__.tag): struct for struct in structs}
+
+
+ENGINE_CLIENT = _vocabulary(Speak, Cancel, Subscribe, Unsubscribe, AskVoices, AskStatus, Ping)
+ENGINE_SERVER = _vocabulary(
+    Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentFinished, StreamDone, StreamCancelled,
+    Voices, Status, Pong,
+)  # fmt: skip
+PLAYER_CLIENT = _vocabulary(PlayerSpeak, PlayerStop, AskStatus, Ping)
+PLAYER_SERVER = _vocabulary(PlayerReady, Ack, Error, Warning, PlayerState, ItemDone, Pong)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFrame:
+    """An audio frame and the number of its stream; `frames` has its bytes."""
+
+    stream: int
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A well-formed message of a type that is not in the vocabulary."""
+
+    type: str
+    id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A message, and the names of fields it had that nobody knows."""
+
+    message: msgspec.Struct | Unknown
+    unknown_fields: tuple[str, ...] = ()
+
+
+def stream_opened(opened: Opened, stream: int, *, owner: bool) -> StreamOpened:
+    """The wire's form of a stream's first event."""
+    return StreamOpened(**_body(opened, Opened), stream=stream, owner=owner)
+
+
+_OF_STREAM: tuple[tuple[type[Event], type[msgspec.Struct]], ...] = (
+    (SegmentStart, Segment),
+    (SegmentDone, SegmentFinished),
+    (Notice, Warning),
+    (Done, StreamDone),
+)
+
+
+def of_stream(event: Event | Error | StreamCancelled, stream: int) -> msgspec.Struct | StreamFrame:
+    """The wire's form of a stream's later events; endings are in that form already."""
+    match event:
+        case Error() | StreamCancelled():
+            return event
+        case Frame():
+            return StreamFrame(stream, event)
+        case _:
+            body, message = next(pair for pair in _OF_STREAM if isinstance(event, pair[0]))
+            return message(**_body(event, body), stream=stream)
+
+
+def _body(event: Event, struct: type[Event]) -> dict[str, Any]:
+    # By the fields of the port's struct: what comes from another wire has more of them.
+    return {name: getattr(event, name) for name in struct.__struct_fields__}
+
+
+def encode(message: msgspec.Struct) -> str:
+    """A control message as JSON text."""
+    return msgspec.json.encode(message).decode()
+
+
+def decode(text: str, vocabulary: Vocabulary) -> Decoded:
+    """JSON text to a message of the vocabulary.
+
+    Raises:
+        RemoteProtocolError: `bad_json` or `bad_message`, whatever the text is.
+    """
+    try:
+        raw = msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise RemoteProtocolError("bad_json", "The message is not valid JSON.") from None
+    if not isinstance(raw, dict):
+        raise RemoteProtocolError("bad_message", "A message is a JSON object.")
+    kind, name = raw.get("type"), raw.get("id")
+    reply_to = name if isinstance(name, str) else None
+    if not isinstance(kind, str):
+        raise RemoteProtocolError(
+            "bad_message",
+            "A message has a type, which is a string.",
+            param="type",
+            reply_to=reply_to,
+        )
+    struct = vocabulary.get(kind)
+    if struct is None:
+        return Decoded(Unknown(kind[:64], reply_to))
+    try:
+        message = msgspec.convert(raw, struct)
+    except msgspec.ValidationError as error:
+        text_, param = _blame(str(error))
+        raise RemoteProtocolError(
+            "bad_message", f"{kind}: {text_}.", param=param, reply_to=reply_to
+        ) from None
+    known: set[Any] = {"type", *struct.__struct_fields__}
+    return Decoded(message, tuple(sorted(str(k)[:64] for k in raw if k not in known)))
+
+
+def _blame(error: str) -> tuple[str, str | None]:
+    """msgspec's "Expected `str`, got `int` - at `$.text`" to (sentence, field)."""
+    what, _, where = error.partition(" - at ")
+    field = where.strip("`").removeprefix("$.").removeprefix("$") or None
+    if field is None and "`" in what and "missing" in what:
+        field = what.split("`")[1]
+    return (f"{what} in field {field!r}" if where and field else what), field

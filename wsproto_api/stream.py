@@ -1,0 +1,140 @@
+"""The log of one stream, and the cursors of its followers. Core.
+
+A stream is written once, by the task that pulls it out of a `Speak`, and read by any number of
+followers, each with a cursor of its own at its own pace. A follower that stands still costs
+nothing but the retained window: the log keeps `retain_samples` of audio; older entries are
+dropped, and a cursor that had not read them finds `discontinuity` on its next frame.
+
+No waiting happens here: `server` wakes followers after it has written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from engine.request import Event, Frame, Opened
+
+from .messages import Error, StreamCancelled
+
+#: how a stream can end other than with `Done`
+Ending = Error | StreamCancelled
+
+
+class StreamLog:
+    """What happened on a stream so far.
+
+    Args:
+        number: the stream's number on the wire.
+        opened: its first event; every follower is told it first, so it is not in the log.
+        retain_samples: how much audio stays readable behind the newest sample.
+    """
+
+    def __init__(self, number: int, opened: Opened, retain_samples: int) -> None:
+        self.number = number
+        self.opened = opened
+        self.samples = 0  # written so far
+        self.over = False
+        self.cursors: set[Cursor] = set()
+        self._retain = retain_samples
+        self._entries: deque[Event | Ending] = deque()
+        self._base = 0  # position of the oldest entry that is kept
+        self._held = 0  # samples in the entries that are kept
+
+    @property
+    def lead_samples(self) -> int:
+        """How far the newest sample is ahead of the fastest follower."""
+        return self.samples - max((cursor.sample for cursor in self.cursors), default=0)
+
+    def append(self, event: Event) -> None:
+        """Writes the next event of the stream."""
+        self._entries.append(event)
+        if isinstance(event, Frame):
+            self.samples += event.samples
+            self._held += event.samples
+            self._forget()
+
+    def finish(self) -> None:
+        """The stream came to its natural end: `Done` was its last event."""
+        self.over = True
+
+    def fail(self, error: Error) -> None:
+        """The stream ends with an error, after the frames that were made."""
+        if not self.over:
+            self._entries.append(error)
+            self.over = True
+
+    def cancel(self) -> None:
+        """The stream ends here and now: what a follower has not read, it will not see."""
+        if self.over and not any(cursor.behind for cursor in self.cursors):
+            return
+        self._base += len(self._entries)
+        self._entries.clear()
+        self._entries.append(StreamCancelled(stream=self.number))
+        self._held = 0
+        self.over = True
+
+    def follow(self, from_seq: int = 0) -> Cursor:
+        """A new follower, who wants frames from number `from_seq` on."""
+        cursor = Cursor(self, from_seq)
+        self.cursors.add(cursor)
+        return cursor
+
+    def leave(self, cursor: Cursor) -> None:
+        """The follower is gone."""
+        self.cursors.discard(cursor)
+
+    def entry(self, position: int) -> tuple[int, Event | Ending] | None:
+        """The oldest kept entry at or after `position`, with its position; None if not written."""
+        position = max(position, self._base)
+        index = position - self._base
+        return (position, self._entries[index]) if index < len(self._entries) else None
+
+    def _forget(self) -> None:
+        while self._entries:
+            oldest = self._entries[0]
+            size = oldest.samples if isinstance(oldest, Frame) else 0
+            if self._held - size < self._retain:
+                break
+            self._entries.popleft()
+            self._base += 1
+            self._held -= size
+
+
+class Cursor:
+    """Where one follower is. Made by `StreamLog.follow`.
+
+    Attributes:
+        sample: samples that this follower has taken or skipped.
+    """
+
+    def __init__(self, log: StreamLog, from_seq: int) -> None:
+        self._log = log
+        self._position = 0
+        self._next_seq = from_seq
+        self.sample = 0
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is something to read."""
+        return self._log.entry(self._position) is not None
+
+    def read(self) -> Event | Ending | None:
+        """Takes the next entry; None if the follower has everything so far.
+
+        Frames before the wanted number are passed over; a frame that is not the next one carries
+        `discontinuity`.
+        """
+        while (found := self._log.entry(self._position)) is not None:
+            position, entry = found
+            self._position = position + 1
+            if not isinstance(entry, Frame):
+                return entry
+            self.sample = entry.sample + entry.samples
+            if entry.seq < self._next_seq:
+                continue
+            skipped = entry.seq != self._next_seq
+            self._next_seq = entry.seq + 1
+            return msgspec.structs.replace(entry, discontinuity=True) if skipped else entry
+        return None
