@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -33,6 +33,14 @@ from .errors import RemoteProtocolError
 
 PROTOCOL = "kokoro.v1"
 MAX_MESSAGE_BYTES = 64 * 1024
+
+#: what the header of a frame can carry
+StreamNumber = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
+FrameNumber = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
+
+#: more than this is not quoted from a message that somebody sent
+_QUOTED_CHARS = 64
+_QUOTED_NAMES = 8
 
 
 class Message(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag_field="type"):
@@ -57,20 +65,20 @@ class Speak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, frozen=T
 class Cancel(Request, tag="cancel", kw_only=True, frozen=True):
     """End a stream now."""
 
-    stream: int
+    stream: StreamNumber
 
 
 class Subscribe(Request, tag="subscribe", kw_only=True, frozen=True):
     """Follow one stream, or with `"*"` every stream, from frame `from_seq` on."""
 
-    stream: int | Literal["*"]
-    from_seq: int = 0
+    stream: StreamNumber | Literal["*"]
+    from_seq: FrameNumber = 0
 
 
 class Unsubscribe(Request, tag="unsubscribe", kw_only=True, frozen=True):
     """Stop following."""
 
-    stream: int | Literal["*"]
+    stream: StreamNumber | Literal["*"]
 
 
 class AskVoices(Request, tag="voices", kw_only=True, frozen=True):
@@ -224,6 +232,18 @@ class PlayerReady(Message, tag="ready", kw_only=True, frozen=True):
     sample_rate: int
 
 
+class PlayerAck(Ack, tag="ack", kw_only=True, frozen=True):
+    """A request was accepted; `item` is the number of what will be spoken, if anything will."""
+
+    item: int | None = None
+
+
+class PlayerError(Error, tag="error", kw_only=True, frozen=True):
+    """A request failed, or later the item that it was accepted as."""
+
+    item: int | None = None
+
+
 class PlayerState(Reply, tag="state", kw_only=True, frozen=True):
     """What the player is doing: sent when it changes, and as the answer to `status`."""
 
@@ -260,7 +280,9 @@ ENGINE_SERVER = _vocabulary(
     Voices, Status, Pong,
 )  # fmt: skip
 PLAYER_CLIENT = _vocabulary(PlayerSpeak, PlayerStop, AskStatus, Ping)
-PLAYER_SERVER = _vocabulary(PlayerReady, Ack, Error, Warning, PlayerState, ItemDone, Pong)
+PLAYER_SERVER = _vocabulary(
+    PlayerReady, PlayerAck, PlayerError, Warning, PlayerState, ItemDone, Pong
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +303,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A message, and the names of fields it had that nobody knows."""
+    """A message, and the names of fields it had that nobody knows (the first few)."""
 
     message: msgspec.Struct | Unknown
     unknown_fields: tuple[str, ...] = ()
@@ -345,7 +367,7 @@ def decode(text: str, vocabulary: Vocabulary) -> Decoded:
         )
     struct = vocabulary.get(kind)
     if struct is None:
-        return Decoded(Unknown(kind[:64], reply_to))
+        return Decoded(Unknown(kind[:_QUOTED_CHARS], reply_to))
     try:
         message = msgspec.convert(raw, struct)
     except msgspec.ValidationError as error:
@@ -354,13 +376,18 @@ def decode(text: str, vocabulary: Vocabulary) -> Decoded:
             "bad_message", f"{kind}: {text_}.", param=param, reply_to=reply_to
         ) from None
     known: set[Any] = {"type", *struct.__struct_fields__}
-    return Decoded(message, tuple(sorted(str(k)[:64] for k in raw if k not in known)))
+    unknown = sorted(key[:_QUOTED_CHARS] for key in raw if key not in known)
+    return Decoded(message, tuple(unknown[:_QUOTED_NAMES]))
 
 
 def _blame(error: str) -> tuple[str, str | None]:
     """msgspec's "Expected `str`, got `int` - at `$.text`" to (sentence, field)."""
-    what, _, where = error.partition(" - at ")
+    what, found, where = error.rpartition(" - at ")  # what may quote a value, which may hold this
+    if not found:
+        what, where = error, ""
     field = where.strip("`").removeprefix("$.").removeprefix("$") or None
+    if len(what) > 2 * _QUOTED_CHARS:
+        what = f"{what[: 2 * _QUOTED_CHARS]}…"
     if field is None and "`" in what and "missing" in what:
         field = what.split("`")[1]
     return (f"{what} in field {field!r}" if where and field else what), field

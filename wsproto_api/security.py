@@ -7,16 +7,28 @@ a page of ours. Programs send no Origin and are let in: they already run as some
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
-#: names by which this machine reaches itself; the last is how a container reaches its host
-LOCAL_NAMES = frozenset({"127.0.0.1", "::1", "localhost", "host.docker.internal"})
+#: names by which this machine reaches itself, besides its loopback addresses (no DNS name leads
+#: to those unseen: the browser sends the name); the last is how a container reaches its host
+LOCAL_NAMES = frozenset({"localhost", "host.docker.internal"})
+
+#: what browsers omit
+HTTP_PORT = 80
+
+# Not `urlsplit`, which takes user names, queries, and "[::1].evil.example" for "::1".
+_HOST = re.compile(
+    r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9.-]+))(?::(?P<port>[1-9][0-9]{0,4}))?",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 def page_origins(port: int) -> frozenset[str]:
     """Origins of the pages that our own HTTP server on `port` serves."""
-    return frozenset(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+    suffix = "" if port == HTTP_PORT else f":{port}"
+    return frozenset(f"http://{name}{suffix}" for name in ("127.0.0.1", "localhost", "[::1]"))
 
 
 def refusal(
@@ -38,10 +50,13 @@ def refusal(
 
 
 def _is_local(host: str | None, port: int) -> bool:
-    if not host:
+    found = _HOST.fullmatch(host or "")
+    if found is None or int(found["port"] or HTTP_PORT) != port:
         return False
     try:
-        parts = urlsplit(f"//{host}")
-        return parts.hostname in LOCAL_NAMES and (parts.port or 80) == port and not parts.path
+        if found["v6"]:
+            return ipaddress.IPv6Address(found["v6"]) == ipaddress.IPv6Address("::1")
+        name = found["name"].lower()
+        return name in LOCAL_NAMES or ipaddress.IPv4Address(name).is_loopback
     except ValueError:
         return False

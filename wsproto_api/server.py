@@ -20,7 +20,6 @@ from engine.config import Settings
 from engine.errors import (
     EngineError,
     InternalError,
-    InvalidRequest,
     Overloaded,
     UnknownStream,
     blame,
@@ -37,7 +36,7 @@ from engine.request import (
 
 from . import messages, security
 from .peer import Peer, error_message, serve_peers
-from .stream import Ending, StreamLog
+from .stream import Cursor, Ending, StreamLog
 
 log = structlog.get_logger("engine")
 
@@ -51,6 +50,7 @@ class LiveStream:
     def __init__(self, stream: StreamLog) -> None:
         self.log = stream
         self.production = trio.CancelScope()
+        self._orphaned = False
         self._written = trio.lowlevel.ParkingLot()
         self._read = trio.lowlevel.ParkingLot()
 
@@ -66,33 +66,47 @@ class LiveStream:
         self.log.fail(error_message(error, stream=self.log.number))
         self._written.unpark_all()
 
-    def cancel(self) -> None:
-        """Ends the stream at once, for everybody."""
-        self.log.cancel()
-        self.production.cancel()
-        self._written.unpark_all()
+    def cancel(self) -> bool:
+        """Ends the stream at once, for everybody; False if there was nothing left to end."""
+        cancelled = self.log.cancel()
+        if cancelled:
+            self.production.cancel()
+            self._written.unpark_all()
+        return cancelled
 
     async def room(self, max_lead_samples: int) -> None:
         """Waits until the fastest follower is less than this behind."""
+        # Others get their turn in any case, and `cancel` its effect, however fast the voice is.
+        await trio.lowlevel.checkpoint()
         while self.log.lead_samples >= max_lead_samples:
             await self._read.park()
 
-    async def follow(self, from_seq: int) -> AsyncGenerator[Event | Ending]:
+    async def read(self, cursor: Cursor) -> AsyncGenerator[Event | Ending]:
         """What was and will be written; ends when the stream is over and read."""
-        cursor = self.log.follow(from_seq)
-        try:
-            while True:
-                entry = cursor.read()
-                if entry is not None:
-                    yield entry
-                    self._read.unpark_all()
-                elif self.log.over:
-                    return
-                else:
-                    await self._written.park()
-        finally:
-            self.log.leave(cursor)
-            self._read.unpark_all()
+        while True:
+            entry = cursor.read()
+            if entry is not None:
+                yield entry
+                self._read.unpark_all()
+            elif self.log.over:
+                return
+            else:
+                await self._written.park()
+
+    def leave(self, cursor: Cursor) -> None:
+        """A follower (of `log.follow`) is gone."""
+        self.log.leave(cursor)
+        self._read.unpark_all()
+        self._end_if_alone()
+
+    def disown(self) -> None:
+        """The owner is gone; the stream lives on as long as somebody follows it."""
+        self._orphaned = True
+        self._end_if_alone()
+
+    def _end_if_alone(self) -> None:
+        if self._orphaned and not self.log.cursors and not self.log.over:
+            self.cancel()
 
 
 class EngineServer:
@@ -136,19 +150,16 @@ class EngineServer:
             )
 
     async def _connected(self, peer: Peer) -> None:
-        client: _Client | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                client = _Client(self, peer, nursery)
-                self.clients.add(client)
+        async with trio.open_nursery() as nursery:
+            client = _Client(self, peer, nursery)
+            self.clients.add(client)
+            try:
                 await client.run()
+            finally:  # before the nursery closes: `announce` would start tasks in it
+                self.clients.discard(client)
                 nursery.cancel_scope.cancel()
-        finally:
-            assert client is not None
-            self.clients.discard(client)
-            for live in client.owned:
-                if not live.log.over and not live.log.cursors:
-                    live.cancel()  # nobody listens any more
+                for live in client.owned:
+                    live.disown()
 
     def find(self, number: int) -> LiveStream | None:
         """The stream with this number, live or among the last finished."""
@@ -183,6 +194,7 @@ class EngineServer:
         task_status: trio.TaskStatus[LiveStream | EngineError],
     ) -> None:
         live: LiveStream | None = None
+        failure: EngineError | None = None
         try:
             async with self._speak(request) as events:
                 opened = await anext(events)
@@ -193,12 +205,17 @@ class EngineServer:
                     async for event in events:
                         live.write(event)
                         await live.room(self._max_lead)
+                    if not live.log.over:
+                        raise RuntimeError("a stream without an end")
         except EngineError as error:
-            failure: EngineError = error
+            failure = error
         except Exception as error:
             log.error("stream crashed", stream=live and live.log.number, error=blame(error))
             failure = InternalError("The engine failed; its log says how.")
-        else:
+        finally:
+            if live is not None and failure is None and not live.log.over:
+                live.cancel()  # the server stops, or the client left as it was accepted
+        if failure is None:
             return
         if live is None:
             task_status.started(failure)
@@ -215,9 +232,9 @@ class EngineServer:
             del self._streams[number]
         return live
 
-    def announce(self, live: LiveStream) -> None:
-        """Tells everybody who follows all streams of a new one."""
-        for client in self.clients:
+    def announce(self, live: LiveStream, *, owner: _Client | None = None) -> None:
+        """Tells everybody but the owner who follows all streams of a new one."""
+        for client in self.clients - {owner}:
             client.stream_appeared(live)
 
     def ready(self) -> messages.Ready:
@@ -289,18 +306,18 @@ class _Client:
             case messages.Ping():
                 await self._peer.send(messages.Pong(reply_to=message.id))
             case _:  # the vocabulary has no other
-                raise AssertionError(message)
+                raise AssertionError(type(message))
 
     async def _speak(self, message: messages.Speak) -> None:
         live = await self._server.open_stream(message)
         self.owned = [other for other in self.owned if not other.log.over] + [live]
+        self._server.announce(live, owner=self)  # first: the ack waits until this client reads
         await self._acknowledge(message.id, live.log.number)
         self._follow(live, owner=True)
-        self._server.announce(live)
 
     async def _cancel(self, message: messages.Cancel) -> None:
         live = self._server.find(message.stream)
-        if live is None or live.log.over:
+        if live is None or not live.cancel():
             await self._peer.send(
                 messages.Warning(
                     stream=message.stream,
@@ -308,13 +325,9 @@ class _Client:
                     message=f"Stream {message.stream} is over or never was; nothing to cancel.",
                 )
             )
-        else:
-            live.cancel()
         await self._acknowledge(message.id, message.stream)
 
     async def _subscribe(self, message: messages.Subscribe) -> None:
-        if message.from_seq < 0:
-            raise InvalidRequest("from_seq is 0 or more.", param="from_seq")
         if message.stream == "*":
             self._follows_all = True
             await self._acknowledge(message.id)
@@ -350,24 +363,28 @@ class _Client:
         number = live.log.number
         if number not in self._following:
             scope = self._following[number] = trio.CancelScope()
-            self._nursery.start_soon(self._forward, live, from_seq, owner, scope)
+            cursor = live.log.follow(from_seq)  # a follower from now on, however slow its socket
+            self._nursery.start_soon(self._forward, live, cursor, owner, scope)
 
     async def _forward(
-        self, live: LiveStream, from_seq: int, owner: bool, scope: trio.CancelScope
+        self, live: LiveStream, cursor: Cursor, owner: bool, scope: trio.CancelScope
     ) -> None:
-        number, opened = live.log.number, live.log.opened
-        with scope:
-            await self._peer.send(messages.stream_opened(opened, number, owner=owner))
-            async with aclosing(live.follow(from_seq)) as entries:
-                async for entry in entries:
-                    if isinstance(entry, Frame) and entry.discontinuity:
-                        await self._peer.send(
-                            messages.Warning(
-                                stream=number,
-                                code="frames_skipped",
-                                message="Frames before the next one are no longer kept.",
+        number = live.log.number
+        try:
+            with scope:
+                await self._peer.send(messages.stream_opened(live.log.opened, number, owner=owner))
+                async with aclosing(live.read(cursor)) as entries:
+                    async for entry in entries:
+                        if isinstance(entry, Frame) and entry.discontinuity:
+                            await self._peer.send(
+                                messages.Warning(
+                                    stream=number,
+                                    code="frames_skipped",
+                                    message="Frames before the next one are no longer kept.",
+                                )
                             )
-                        )
-                    await self._peer.send(messages.of_stream(entry, number))
-        if self._following.get(number) is scope:
-            del self._following[number]
+                        await self._peer.send(messages.of_stream(entry, number))
+        finally:
+            live.leave(cursor)
+            if self._following.get(number) is scope:
+                del self._following[number]

@@ -18,7 +18,8 @@ A client may speak as soon as the socket is open; it need not wait for `ready`.
 
 Requests: an `id` is open from the request until its one answer (`ack`, `error`, or the message
 asked for: `voices`, `status`, `state`, `pong`). An answer to an `id` that is not open is against
-the rules, and so is a second request with an `id` that is open.
+the rules, and so is a second request with an `id` that is open. A malformed request with an `id`
+is answered like any other.
 
 Streams, on this connection:
 
@@ -26,7 +27,9 @@ Streams, on this connection:
     any       stream.opened                                      LIVE, counting afresh
     LIVE      frame, segment, segment.done, warning              LIVE
     LIVE      stream.done, stream.cancelled, error of the stream absent
-    absent    frame, segment, segment.done, stream.done          against the rules
+    absent    frame, segment, segment.done                       against the rules
+    absent    stream.done, stream.cancelled                      against the rules
+    absent    error of the stream, warning                       absent
 
 Frames of a LIVE stream are numbered without holes and `sample` counts without holes, except at
 the first frame or where the frame says `discontinuity`; then neither may go back.
@@ -113,9 +116,13 @@ class Session:
         Raises:
             LocalProtocolError: sending it would break the rules.
         """
+        # Not by tag alone: `status` of a client and `status` of an engine are two messages. What
+        # has fewer fields than the vocabulary's (an `Error` for a `PlayerError`) is welcome.
         if isinstance(message, StreamFrame):
+            if self.role is Role.CLIENT:
+                raise LocalProtocolError("Clients do not send frames.")
             data: str | bytes = frames.encode(message.stream, message.frame)
-        elif str(message.__struct_config__.tag) not in self._outgoing:
+        elif not self._says(type(message)):
             raise LocalProtocolError(f"This end does not say {type(message).__name__}.")
         else:
             data = messages.encode(message)
@@ -131,7 +138,8 @@ class Session:
         A `Decoded` may hold `Unknown`; a server answers that with a warning, a client ignores it.
 
         Raises:
-            RemoteProtocolError: it breaks the rules; a server answers with its code.
+            RemoteProtocolError: it breaks the rules; a server answers with its code, and to its
+                `reply_to` if there is one.
         """
         if isinstance(data, bytes):
             if self.role is Role.SERVER:
@@ -140,22 +148,33 @@ class Session:
                 )
             stream, frame = frames.decode(data)
             received = StreamFrame(stream, frame)
-            self._blame_remote(received, None)
+            self._blame_remote(received)
             return received
-        decoded = messages.decode(data, self._incoming)
+        try:
+            decoded = messages.decode(data, self._incoming)
+        except RemoteProtocolError as error:
+            if error.reply_to in self._open_ids:
+                error.reply_to = None  # the one answer is owed to the message before
+            elif error.reply_to is not None and self.role is Role.SERVER:
+                self._open_ids.add(error.reply_to)
+            raise
         if isinstance(decoded.message, Unknown):
             name = decoded.message.id
             if self.role is Role.SERVER and name is not None:
                 self._open(name, remote=True)
         else:
-            self._blame_remote(decoded.message, getattr(decoded.message, "id", None))
+            self._blame_remote(decoded.message)
         return decoded
 
-    def _blame_remote(self, message: msgspec.Struct | StreamFrame, reply_to: str | None) -> None:
+    def _says(self, struct: type[msgspec.Struct]) -> bool:
+        word = self._outgoing.get(str(struct.__struct_config__.tag))
+        return word is not None and issubclass(word, struct)
+
+    def _blame_remote(self, message: msgspec.Struct | StreamFrame) -> None:
         try:
             self._apply(message, from_server=self.role is Role.CLIENT)
         except _Violation as violation:
-            raise RemoteProtocolError("bad_message", str(violation), reply_to=None) from None
+            raise RemoteProtocolError("bad_message", str(violation)) from None
 
     def _open(self, name: str, *, remote: bool) -> None:
         if name in self._open_ids:

@@ -14,7 +14,7 @@ from collections import deque
 
 import msgspec
 
-from engine.request import Event, Frame, Opened
+from engine.request import Done, Event, Frame, Opened
 
 from .messages import Error, StreamCancelled
 
@@ -48,7 +48,12 @@ class StreamLog:
         return self.samples - max((cursor.sample for cursor in self.cursors), default=0)
 
     def append(self, event: Event) -> None:
-        """Writes the next event of the stream."""
+        """Writes the next event of the stream; nothing, if the stream is over.
+
+        Whoever makes the events may have one in hand when somebody else cancels the stream.
+        """
+        if self.over:
+            return
         self._entries.append(event)
         if isinstance(event, Frame):
             self.samples += event.samples
@@ -65,15 +70,22 @@ class StreamLog:
             self._entries.append(error)
             self.over = True
 
-    def cancel(self) -> None:
-        """The stream ends here and now: what a follower has not read, it will not see."""
-        if self.over and not any(cursor.behind for cursor in self.cursors):
-            return
+    def cancel(self) -> bool:
+        """The stream ends here and now: what a follower has not read, it will not see.
+
+        Returns:
+            Whether there was something to cancel: it was not over, or not everybody had heard all.
+        """
+        if self.over:
+            cancelled = bool(self._entries) and isinstance(self._entries[-1], StreamCancelled)
+            if cancelled or not any(cursor.behind for cursor in self.cursors):
+                return False
         self._base += len(self._entries)
         self._entries.clear()
         self._entries.append(StreamCancelled(stream=self.number))
         self._held = 0
         self.over = True
+        return True
 
     def follow(self, from_seq: int = 0) -> Cursor:
         """A new follower, who wants frames from number `from_seq` on."""
@@ -107,6 +119,7 @@ class Cursor:
 
     Attributes:
         sample: samples that this follower has taken or skipped.
+        ended: whether it has taken the stream's end; nothing follows, not even a later `cancel`.
     """
 
     def __init__(self, log: StreamLog, from_seq: int) -> None:
@@ -114,11 +127,12 @@ class Cursor:
         self._position = 0
         self._next_seq = from_seq
         self.sample = 0
+        self.ended = False
 
     @property
     def behind(self) -> bool:
         """Whether there is something to read."""
-        return self._log.entry(self._position) is not None
+        return not self.ended and self._log.entry(self._position) is not None
 
     def read(self) -> Event | Ending | None:
         """Takes the next entry; None if the follower has everything so far.
@@ -126,10 +140,11 @@ class Cursor:
         Frames before the wanted number are passed over; a frame that is not the next one carries
         `discontinuity`.
         """
-        while (found := self._log.entry(self._position)) is not None:
+        while not self.ended and (found := self._log.entry(self._position)) is not None:
             position, entry = found
             self._position = position + 1
             if not isinstance(entry, Frame):
+                self.ended = isinstance(entry, Done | Error | StreamCancelled)
                 return entry
             self.sample = entry.sample + entry.samples
             if entry.seq < self._next_seq:

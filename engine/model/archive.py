@@ -1,4 +1,4 @@
-"""Voice files out of an archive of voices. Core: local files only."""
+"""Voice files out of an archive of voices. Files."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, Progress as Bars, TaskID, TaskProgressColumn, TextColumn
 
 from . import assets
 
@@ -17,22 +16,26 @@ from . import assets
 def shown_progress() -> Iterator[assets.Progress]:
     """A `Progress` that draws bars on a terminal, and writes a line for each file elsewhere."""
     console = Console(stderr=True)
-    told: set[str] = set()
     if not console.is_terminal:
+        told: set[str] = set()
 
-        def lines(what: str, done: int, total: int | None) -> None:
+        def line(what: str, done: int, total: int | None) -> None:
             if what not in told:
                 told.add(what)
                 print(f"{what} …", file=sys.stderr, flush=True)
 
-        yield lines
+        yield line
         return
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Bars(*columns, console=console, transient=True) as bars:
+    with Bars(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), console=console
+    ) as bars:
         tasks: dict[str, TaskID] = {}
 
         def draw(what: str, done: int, total: int | None) -> None:
+            if total is None and what not in tasks and not done:
+                bars.console.print(what, highlight=False)  # news, not a measure
+                return
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total)
             bars.update(tasks[what], completed=done, total=total)

@@ -1,4 +1,4 @@
-"""Safe files: hashes that are remembered, atomic writes, and a lock between processes. Core.
+"""Safe files: hashes that are remembered, atomic writes, and a lock between processes. Files.
 
 A file is either absent or whole under its final name. Everything here works on one folder, the
 cache, which several processes may use at once; a read-only cache is fine as long as nothing must

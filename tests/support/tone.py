@@ -7,7 +7,7 @@ ones (`tests/test_speak_contract.py`), so a test that uses it tests real behavio
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 import numpy as np
@@ -71,13 +71,13 @@ class ToneVoice:
         finally:
             self.active -= 1
 
-    async def _events(self, request: SpeechRequest, voice: str, lang: str) -> AsyncIterator[Event]:
+    async def _events(self, request: SpeechRequest, voice: str, lang: str) -> AsyncGenerator[Event]:
         yield Opened(voice=voice, lang=lang, speed=request.speed, key=request.key)
         cutter = PcmCutter(ms_to_samples(50))
         seq = sample = index = 0
         ttfa_ms: float | None = None
         began = trio.current_time()
-        for index, match in enumerate(re.finditer(r"[^.!?]+[.!?]*", request.text)):
+        for index, match in enumerate(re.finditer(r"[^\s.!?][^.!?]*[.!?]*", request.text)):
             if index == self.fail_at and self.failure is not None:
                 raise self.failure
             words = len(match[0].split())

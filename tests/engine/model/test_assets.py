@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import config
 from engine.errors import AssetError
 from engine.model import manifest as known
 from engine.model import store
@@ -238,36 +237,27 @@ def test_tilde_in_the_folder(cache: Path, folder: Path, monkeypatch: pytest.Monk
     assert get(cache, folder=Path("~/mine")).voices == folder / "voices"
 
 
-@pytest.fixture(scope="module")
-def real() -> Assets:
-    settings = config.load().settings
-    assets = find(folder=None, cache=settings.cache_dir)
-    if assets is None:
-        pytest.skip("model and voices were not fetched yet")
-    return assets
-
-
-def test_real_files_are_those_of_the_manifest(real: Assets) -> None:
+def test_real_files_are_those_of_the_manifest(real_assets: Assets) -> None:
     manifest = known.load()
-    accepted = {spec.sha256 for spec in manifest.models_named(real.model_name)}
-    assert store.sha256_of(real.model) in accepted
-    assert set(real.voice_names()) >= set(manifest.voices)
+    accepted = {spec.sha256 for spec in manifest.models_named(real_assets.model_name)}
+    assert store.sha256_of(real_assets.model) in accepted
+    assert set(real_assets.voice_names()) >= set(manifest.voices)
     for voice in manifest.voices.values():
-        assert store.sha256_of(real.voices / voice.name) == voice.sha256
+        assert store.sha256_of(real_assets.voices / voice.name) == voice.sha256
 
 
 def test_real_voices_make_the_published_archive_and_come_out_of_it(
-    real: Assets, tmp_path: Path
+    real_assets: Assets, tmp_path: Path
 ) -> None:
     manifest = known.load()
     arrays = {
-        name: np.fromfile(real.voices / voice.name, "<f4").reshape(known.VOICE_SHAPE)
+        name: np.fromfile(real_assets.voices / voice.name, "<f4").reshape(known.VOICE_SHAPE)
         for name, voice in manifest.voices.items()
     }
     mine, cache = tmp_path / "mine", tmp_path / "cache"
     mine.mkdir()
     (mine / "voices-v1.0.bin").write_bytes(npz(arrays))
-    (mine / real.model_name).symlink_to(real.model)
+    (mine / real_assets.model_name).symlink_to(real_assets.model)
     # `find` accepts the archive only if its sha256 is the published one.
     unpacked = find(folder=mine, cache=cache)
     assert unpacked is not None

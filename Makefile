@@ -1,0 +1,74 @@
+# Every target does all of its own set-up; `make help` lists them. Works with GNU make 3.81.
+#
+# KOKORO_LIVE_* variables, in the environment or after `make`, reach the programs.
+
+.PHONY: help up test say setup lint bench lock clean environment dev assets sound test-sound
+.NOTPARALLEL:
+
+PYTHON := .venv/bin/python
+PACKAGES := engine wsproto_api playerd http_compat bench tests
+UV ?= uv
+
+# The text travels in the environment, unread by make and the shell: `value` does not expand
+# dollars, and unexport keeps make from expanding the original for the programs it starts; it
+# comes last because it makes a variable defined.
+ifneq ($(origin TEXT),undefined)
+SAY_TEXT := $(value TEXT)
+export SAY_TEXT
+else
+unexport SAY_TEXT
+endif
+SAY_OUT := $(value OUT)
+SAY_VOICE := $(value VOICE)
+export SAY_OUT SAY_VOICE
+unexport TEXT OUT VOICE
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
+
+up: setup sound ## start engine, player and HTTP endpoint; Ctrl-C ends them
+	@PATH="$$PWD/.venv/bin:$$PATH" exec $(PYTHON) -m honcho start
+
+test: dev assets test-sound ## run the tests; ARGS="-k name" are pytest's
+	@exec $(PYTHON) -m pytest $(ARGS)
+
+say: setup ## speak TEXT="..." or standard input; OUT=x.wav writes a file, VOICE=af_heart
+	@exec scripts/say.sh
+
+setup: environment assets ## make the environment and fetch model and voices, no more
+
+lint: dev ## check style and types
+	@$(PYTHON) -m ruff check
+	@$(PYTHON) -m ruff format --check
+	@$(PYTHON) -m mypy --strict $(PACKAGES)
+
+bench: setup ## measure latency and speed; ARGS are the benchmark's
+	@exec $(PYTHON) -m bench $(ARGS)
+
+lock: ## resolve the dependencies anew with uv; ARGS=--upgrade takes new versions
+	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: install it first." >&2; exit 1; }
+	$(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $(ARGS) \
+		pyproject.toml -o requirements/run.lock
+	$(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $(ARGS) \
+		--extra dev pyproject.toml -o requirements/dev.lock
+
+clean: ## remove the environment and all caches of this checkout, not model and voices
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------ steps of the above
+
+environment:
+	@scripts/environment.sh run
+
+dev:
+	@scripts/environment.sh dev
+
+assets:
+	@$(PYTHON) -m engine --assets >/dev/null
+
+sound:
+	@scripts/system.sh run
+
+test-sound:
+	@scripts/system.sh test

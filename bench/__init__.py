@@ -1,0 +1,1 @@
+"""Numbers that somebody else can get again: `python -m bench NAME`."""

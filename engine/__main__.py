@@ -1,0 +1,146 @@
+"""`python -m engine "Hello" -o out.wav`: speech without a server; the newcomer's first command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+import trio
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from engine import config, process
+from engine.audio import samples_to_ms
+from engine.config import Settings
+from engine.errors import ConfigError, InvalidRequest, SetupError
+from engine.model import assets
+from engine.model.progress import shown_progress
+from engine.request import Event, Frame, Notice, SegmentDone, SpeechRequest
+from engine.voices import Voices
+from playerd.sinks.base import DeviceUnavailable, Sink
+from playerd.sinks.portaudio import PortAudioSink
+from playerd.sinks.wav import WavSink
+
+
+async def say(settings: Settings, request: SpeechRequest, sink: Sink) -> None:
+    """Speaks one text into a sink, frame by frame as it is made, and says what it took."""
+    if not request.text.strip():
+        raise InvalidRequest("There is no text to speak.", param="text")  # before loading for it
+    from engine import service  # spaCy and ONNX Runtime: a second that --assets need not wait
+
+    began_s = trio.current_time()
+    with shown_progress() as progress:
+        engine = await service.load(settings, progress=progress)
+    loaded_s = trio.current_time()
+    async with engine(request) as events:
+        samples, first_s, compute_s = await _play(events, sink)
+    if samples:
+        first_ms, audio_s = (first_s - loaded_s) * 1000, samples_to_ms(samples) / 1000
+        print(
+            f"{audio_s:.1f} s of speech to {sink.device or sink.name}: loaded in "
+            f"{loaded_s - began_s:.1f} s, first frame after {first_ms:.0f} ms, "
+            f"RTF {compute_s / audio_s:.2f}.",
+            file=sys.stderr,
+        )
+
+
+async def _play(events: AsyncIterator[Event], sink: Sink) -> tuple[int, float, float]:
+    """Plays to the end; (samples, time of the first frame, seconds of compute)."""
+    samples, first_s, compute_s = 0, 0.0, 0.0
+    try:
+        async for event in events:
+            match event:
+                case Frame() if event.samples:
+                    if not samples:
+                        first_s = trio.current_time()
+                        await sink.open()
+                    samples += event.samples
+                    await sink.write(event.pcm)
+                case SegmentDone():
+                    compute_s += event.compute_ms / 1000
+                case Notice():
+                    print(event.message, file=sys.stderr)
+                case _:
+                    pass
+        if samples:
+            await sink.drain()
+    except DeviceUnavailable as error:
+        raise SetupError(f"{error.message} To write a file instead: -o FILE.wav.") from None
+    finally:
+        with trio.move_on_after(1, shield=True):
+            await sink.aclose()
+    return samples, first_s, compute_s
+
+
+async def show_assets(settings: Settings) -> None:
+    """Fetches what is missing and says where everything is."""
+    with shown_progress() as progress:
+        found = await trio.to_thread.run_sync(
+            lambda: assets.ensure(
+                folder=settings.model_dir, cache=settings.cache_dir, progress=progress
+            )
+        )
+    print(f"model   {found.model} ({found.precision}, sha256 {found.sha256})")
+    print(f"voices  {found.voices} ({len(found.voice_names())})")
+
+
+async def show_voices(settings: Settings) -> None:
+    """Lists the voices that can be asked for."""
+    found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir)
+    for info in Voices(found.voices).infos():
+        print(f"{info.id:14}{info.name}")
+
+
+def show_config() -> int:
+    """Lists every setting, its value, and where that came from."""
+    try:
+        loaded = config.load()
+    except ConfigError as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    table = Table("setting", "value", "from", "what it is")
+    for name, field in Settings.model_fields.items():
+        value = str(getattr(loaded.settings, name))
+        table.add_row(name, value, loaded.origins[name], field.description)
+    Console().print(table)
+    print(f"File: {config.config_file()}; environment: {config.ENV_PREFIX}NAME.")
+    return 0
+
+
+def main(
+    text: Annotated[str | None, typer.Argument(help="what to say; default: standard input")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="WAV file to write")] = None,
+    voice: Annotated[str | None, typer.Option(help="see --voices")] = None,
+    speed: Annotated[float, typer.Option(help="0.25 to 4; 1 is natural")] = 1.0,
+    lang: Annotated[str | None, typer.Option(help="such as en-us; default: the voice's")] = None,
+    device: Annotated[str | None, typer.Option(help="name of the sound device")] = None,
+    list_voices: Annotated[bool, typer.Option("--voices", help="list the voices")] = False,
+    fetch: Annotated[bool, typer.Option("--assets", help="fetch model and voices")] = False,
+    settings: Annotated[bool, typer.Option("--config", help="show all settings")] = False,
+) -> None:
+    """Speaks a text aloud, or into a WAV file, in this process."""
+    if settings:
+        sys.exit(show_config())
+    if fetch or list_voices:
+        sys.exit(process.run(show_assets if fetch else show_voices))
+
+    async def speak(loaded: Settings) -> None:
+        words = text if text is not None else _standard_input()
+        request = SpeechRequest(text=words, voice=voice, speed=speed, lang=lang)
+        sink: Sink = WavSink(out) if out else PortAudioSink(loaded.device)
+        await say(loaded, request, sink)
+
+    sys.exit(process.run(speak, {"device": device}))
+
+
+def _standard_input() -> str:
+    if sys.stdin.isatty():
+        print("Type what to say, then Ctrl-D.", file=sys.stderr)
+    return sys.stdin.buffer.read().decode(errors="replace")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,117 @@
+"""Every command with what people get wrong: one clear sentence, exit code 1, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import wave
+from pathlib import Path
+
+import pytest
+
+from engine.audio import from_pcm
+from engine.model.assets import Assets
+from tests.support.processes import run_module
+from tests.support.transcribe import transcribe, word_errors
+
+
+def one_sentence(done: subprocess.CompletedProcess[str], *says: str) -> None:
+    """It failed, and said why in one line."""
+    assert done.returncode == 1, done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    for part in says:
+        assert part in line
+    assert line.endswith(".")
+
+
+def test_say_writes_speech_that_can_be_heard(tmp_path: Path, real_assets: Assets) -> None:
+    out = tmp_path / "x.wav"
+    done = run_module("engine", "Hello from a clean machine.", "-o", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "RTF" in done.stderr
+    with wave.open(str(out)) as file:
+        assert file.getframerate() == 24_000
+        pcm = file.readframes(file.getnframes())
+    # pocketsphinx hears "cream machine" from every voice: one word of five is its own
+    errors, _ = word_errors("Hello from a clean machine.", transcribe(from_pcm(pcm)))
+    assert errors <= 1
+
+
+def test_say_reads_standard_input(tmp_path: Path, real_assets: Assets) -> None:
+    out = tmp_path / "x.wav"
+    done = run_module("engine", "-o", str(out), text="The weather is nice.\n")
+    assert done.returncode == 0, done.stderr
+    with wave.open(str(out)) as file:
+        assert "weather is nice" in transcribe(from_pcm(file.readframes(file.getnframes())))
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ([""], "There is no text to speak"),
+        (["Hi.", "--voice", "nobody"], "no voice 'nobody'"),
+        (["Hi.", "--speed", "9"], "must be from 0.25 to 4"),
+        (["Hi.", "--lang", "xx"], "no language 'xx'"),
+    ],
+)
+def test_say_refuses_in_one_sentence(
+    args: list[str], says: str, tmp_path: Path, real_assets: Assets
+) -> None:
+    out = tmp_path / "x.wav"
+    one_sentence(run_module("engine", *args, "-o", str(out)), says)
+    assert not out.exists()
+
+
+def test_say_without_its_device_offers_a_file(real_assets: Assets) -> None:
+    done = run_module("engine", "Hi.", "--device", "no such device")
+    one_sentence(done, "'no such device' cannot be used", "-o FILE.wav")
+
+
+def test_say_into_a_folder_that_is_not_there(tmp_path: Path, real_assets: Assets) -> None:
+    one_sentence(run_module("engine", "Hi.", "-o", str(tmp_path / "no" / "x.wav")), "x.wav")
+
+
+@pytest.mark.parametrize(
+    ("module", "port"),
+    [("wsproto_api", "engine_port"), ("playerd", "player_port"), ("http_compat", "http_port")],
+)
+def test_a_port_in_use_is_told_at_once(module: str, port: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        done = run_module(module, **{port: number})
+    one_sentence(done, f"Port {number} on 127.0.0.1 is already in use")
+
+
+@pytest.mark.parametrize("module", ["engine", "wsproto_api", "playerd", "http_compat"])
+def test_an_impossible_setting_is_named(module: str) -> None:
+    done = run_module(module, frame_ms=7)
+    one_sentence(done, "KOKORO_LIVE_FRAME_MS (environment) is '7'")
+
+
+def test_a_model_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    one_sentence(run_module("wsproto_api", model_dir=missing, engine_port=0), "missing")
+
+
+def test_a_corrupt_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kokoro-v1.0.int8.onnx").write_bytes(b"not the published file")
+    done = run_module("engine", "Hi.", "-o", os.devnull, model_dir=tmp_path)
+    one_sentence(done, "kokoro-v1.0.int8.onnx", "6e742170d309")
+
+
+def test_config_and_voices_are_shown(real_assets: Assets) -> None:
+    shown = run_module("engine", "--config", http_port=4711)
+    assert shown.returncode == 0
+    assert "4711" in shown.stdout
+    assert "environment" in shown.stdout
+    listed = run_module("engine", "--voices").stdout.splitlines()
+    assert len(listed) == 41
+    assert listed[0].split() == ["af_alloy", "Alloy", "(American", "English,", "female)"]
+
+
+def test_assets_says_where_everything_is(real_assets: Assets) -> None:
+    done = run_module("engine", "--assets")
+    assert done.returncode == 0
+    assert str(real_assets.model) in done.stdout
+    assert "(54)" in done.stdout

@@ -1,0 +1,144 @@
+"""The Procfile's processes, started as `make up` starts them, on free ports, with the real model."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+import wave
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+
+from engine.audio import from_pcm
+from engine.request import SpeechRequest
+from tests.support.processes import Running, free_ports, listening, started
+from tests.support.reading import hear
+from tests.support.transcribe import transcribe, word_errors
+from wsproto_api import messages
+from wsproto_api.client import WebSocketSpeak, connect
+
+LONG_TEXT = (
+    "The weather is very nice today. The children were playing in the garden all day. "
+    "Nobody knows what the future will bring. My brother has lived in this city for ten years. "
+    "He was reading a book about the history of the world."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """What `make up` has started."""
+
+    running: Running
+    engine: str
+    player: str
+    http: str
+
+
+def start(sink: str) -> Iterator[Up]:
+    engine, player, http = free_ports(3)
+    settings = {"engine_port": engine, "player_port": player, "http_port": http, "sink": sink}
+    with started("honcho", "start", **settings) as running:
+        up = Up(
+            running,
+            f"ws://127.0.0.1:{engine}",
+            f"ws://127.0.0.1:{player}",
+            f"http://127.0.0.1:{http}/v1",
+        )
+        running.until(up.engine, up.player, up.http)
+        yield up
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    yield from start("null")
+
+
+async def test_audio_arrives_over_http_before_synthesis_has_finished(up: Up) -> None:
+    body = {"input": LONG_TEXT, "voice": "af_heart", "response_format": "wav"}
+    async with (
+        connect(up.engine) as (engine, _),
+        httpx.AsyncClient(timeout=120, trust_env=False) as client,
+        client.stream("POST", f"{up.http}/audio/speech", json=body) as response,
+    ):
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "audio/wav"
+        chunks = response.aiter_bytes()
+        received = await anext(chunks)
+        while len(received) <= 44:  # more than the header: sound
+            received += await anext(chunks)
+        await engine.send(messages.AskStatus(id="now"))
+        status = await engine.receive()
+        assert isinstance(status, messages.Status)
+        assert status.streams == 1, "the engine had finished before the first sound came"
+        async for chunk in chunks:
+            received += chunk
+    with wave.open(io.BytesIO(received)) as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24_000)
+    errors, count = word_errors(LONG_TEXT, transcribe(from_pcm(received[44:])))
+    assert errors / count <= 0.15
+
+
+async def test_websocket_and_http_carry_the_same_samples(up: Up) -> None:
+    text = "Exactly the same."
+    heard = await hear(WebSocketSpeak(up.engine), SpeechRequest(text=text))
+    async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
+        body = {"input": text, "voice": "af_heart", "response_format": "pcm"}
+        response = await client.post(f"{up.http}/audio/speech", json=body)
+    assert response.content == heard.pcm
+    assert np.abs(heard.audio).max() > 0.05
+
+
+async def test_the_player_speaks_and_says_when_it_was_heard(up: Up) -> None:
+    vocabularies = {"client": messages.PLAYER_CLIENT, "server": messages.PLAYER_SERVER}
+    async with connect(up.player, **vocabularies) as (player, ready):
+        assert isinstance(ready, messages.PlayerReady)
+        await player.send(messages.PlayerSpeak(text="Well done.", id="a", key="k"))
+        seen: list[msgspec.Struct] = []
+        while not (seen and isinstance(seen[-1], messages.ItemDone)):
+            message = await player.receive()
+            assert isinstance(message, msgspec.Struct)
+            seen.append(message)
+        assert [m.reply_to for m in seen if isinstance(m, messages.Ack)] == ["a"]
+        assert "playing" in [m.state for m in seen if isinstance(m, messages.PlayerState)]
+        done = seen[-1]
+        assert isinstance(done, messages.ItemDone)
+        assert (done.outcome, done.key) == ("finished", "k")
+        assert done.played_ms > 500
+
+
+async def test_lists_and_health(up: Up) -> None:
+    async with httpx.AsyncClient(base_url=up.http, trust_env=False) as client:
+        voices = (await client.get("/audio/voices")).json()["voices"]
+        assert {"id": "af_heart", "name": "Heart (American English, female)"} in voices
+        models = (await client.get("/models")).json()["data"]
+        assert "tts-1" in [model["id"] for model in models]
+        health = await client.get(up.http.removesuffix("/v1") + "/health")
+        assert (health.status_code, health.json()["status"]) == (200, "ok")
+
+
+@pytest.mark.parametrize("text", ["My secret diary entry.", "…"])
+async def test_no_log_line_holds_the_text(up: Up, text: str) -> None:
+    async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
+        body = {"input": text, "voice": "af_heart"}
+        response = await client.post(f"{up.http}/audio/speech", json=body)
+    assert response.status_code == 200
+    assert len(response.content) > 100
+    assert not [line for line in up.running.told if "secret" in line or "…" in line]
+
+
+@pytest.mark.parametrize("sink", ["portaudio", "null"])
+def test_ctrl_c_leaves_no_process_and_no_port(sink: str) -> None:
+    """With no sound device too (CI has none): then the player says so and waits."""
+    for up in start(sink):
+        ports = [int(url.split(":")[2].split("/")[0]) for url in (up.engine, up.player, up.http)]
+        assert all(map(listening, ports))
+        up.running.end(signal.SIGINT)
+        assert not [port for port in ports if listening(port)]
+        assert not [line for line in up.running.told if "Traceback" in line]
+        if sys.platform == "linux":
+            assert up.running.left_behind() == []

@@ -1,0 +1,179 @@
+"""A loudspeaker for tests: a private PulseAudio whose sinks are silent and can be listened to.
+
+The server, its configuration and its socket live in one folder; only child processes that are
+given `Rig.environment` see it. What a program plays on the sink `s24` is captured sample for
+sample: the sink takes 24 kHz mono s16, so nothing is resampled on the way.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+#: what a wait for another process may take on a busy machine before the test fails
+PATIENCE_S = 20.0
+
+_DAEMON = """\
+exit-idle-time = -1
+flat-volumes = no
+realtime-scheduling = no
+high-priority = yes
+nice-level = -11
+avoid-resampling = no
+default-sample-format = s16le
+default-sample-rate = 24000
+alternate-sample-rate = 24000
+enable-shm = no
+enable-memfd = no
+enable-deferred-volume = no
+"""
+
+# Without norewinds the sink would take back its first samples when a stream joins. The default
+# source is one that nobody plays to: a recorder follows the default when it changes.
+_SCRIPT = """\
+.fail
+load-module module-native-protocol-unix auth-anonymous=1 socket={folder}/native
+load-module module-null-sink sink_name=s24 format=s16le rate=24000 channels=1 channel_map=mono \
+norewinds=1
+load-module module-null-sink sink_name=unheard format=s16le rate=24000 channels=1 norewinds=1
+set-default-sink s24
+set-default-source unheard.monitor
+"""
+
+_ALSA = """\
+</usr/share/alsa/alsa.conf>
+pcm.!default {{ type pulse server "unix:{folder}/native" hint {{ show on description "rig" }} }}
+ctl.!default {{ type pulse server "unix:{folder}/native" }}
+pcm.s24 {{ type pulse server "unix:{folder}/native" device "s24" \
+hint {{ show on description "rig" }} }}
+"""
+
+
+class Rig:
+    """A PulseAudio server of its own.
+
+    Args:
+        folder: private, short (a socket's path has a limit), and made by the caller.
+
+    Attributes:
+        environment: for child processes that are to play on it, whether it is up or not.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: subprocess.Popen[bytes] | None = None
+        (folder / "daemon.conf").write_text(_DAEMON)
+        (folder / "script.pa").write_text(_SCRIPT.format(folder=folder))
+        (folder / "asound.conf").write_text(_ALSA.format(folder=folder))
+        self.environment = {
+            **os.environ,
+            "HOME": str(folder),
+            "XDG_RUNTIME_DIR": str(folder),
+            "PULSE_CONFIG": str(folder / "daemon.conf"),
+            "PULSE_SERVER": f"unix:{folder}/native",
+            "PULSE_COOKIE": str(folder / "cookie"),
+            "ALSA_CONFIG_PATH": str(folder / "asound.conf"),
+        }
+
+    def up(self) -> None:
+        """Starts the server and waits until it answers."""
+        for program in ("pulseaudio", "pactl", "parec"):
+            if shutil.which(program) is None:
+                pytest.fail(f"{program} is not installed; scripts/system.sh test installs it.")
+        with (self._folder / "output").open("wb") as output:
+            self._server = subprocess.Popen(
+                [
+                    "pulseaudio", "-n", f"--file={self._folder}/script.pa", "--daemonize=no",
+                    "--system=false", "--disallow-exit", "--use-pid-file=no", "--disable-shm=yes",
+                ],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )  # fmt: skip
+        self._wait(lambda: self.control("info").returncode == 0, "PulseAudio does not answer")
+
+    def down(self) -> None:
+        """Ends the server, and no other process."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.send_signal(signal.SIGCONT)  # a test may have stopped it
+        server.terminate()
+        try:
+            server.wait(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+    def freeze(self) -> None:
+        """The server stops answering, as a sound system that hangs. `down` still ends it."""
+        assert self._server is not None
+        self._server.send_signal(signal.SIGSTOP)
+
+    def control(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        """Runs `pactl`."""
+        return subprocess.run(
+            ["pactl", *words], env=self.environment, capture_output=True, timeout=PATIENCE_S
+        )
+
+    @contextmanager
+    def capture(self) -> Iterator[Path]:
+        """Records what is played on `s24`; the file it yields is complete after the block."""
+        path = self._folder / f"capture-{time.monotonic_ns()}.raw"
+        with path.open("wb") as output:
+            recorder = subprocess.Popen(
+                [
+                    "parec", "--device=s24.monitor", "--raw", "--format=s16le", "--rate=24000",
+                    "--channels=1", "--channel-map=mono", "--latency-msec=20",
+                ],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+            )  # fmt: skip
+            try:
+                self._wait(lambda: path.stat().st_size > 0, "the recorder does not record")
+                yield path
+                # What was played is recorded when as much again as lies between the two is.
+                enough = path.stat().st_size + 48_000 * 3 // 10
+                self._wait(lambda: path.stat().st_size >= enough, "the recorder has stopped")
+            finally:
+                recorder.send_signal(signal.SIGINT)
+                recorder.wait(timeout=PATIENCE_S)
+
+    def _wait(self, condition: Callable[[], bool], complaint: str) -> None:
+        limit_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            if self._server is None or self._server.poll() is not None:
+                pytest.fail(f"{complaint}: it ended. {self._said()}")
+            if time.monotonic() > limit_s:
+                pytest.fail(f"{complaint}. {self._said()}")
+            time.sleep(0.02)
+
+    def _said(self) -> str:
+        return (self._folder / "output").read_text(errors="replace")[-2000:]
+
+
+@pytest.fixture(scope="session")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A running rig, one for the whole session. Two tests must not play on it at once."""
+    rig = Rig(tmp_path_factory.mktemp("rig"))
+    rig.up()
+    yield rig
+    rig.down()
+
+
+@pytest.fixture
+def silent_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A rig of the test's own that is not up yet: a machine without a sound device."""
+    rig = Rig(tmp_path_factory.mktemp("silent"))
+    yield rig
+    rig.down()

@@ -1,0 +1,37 @@
+"""The connections of `websockets.trio`, with two of its faults mended. Shell.
+
+Both are there in websockets 17.4, and both come from reading being paused, or waiting, on behalf
+of a client that does not read. Pass the classes as `create_connection`.
+"""
+
+from __future__ import annotations
+
+from websockets.trio.client import ClientConnection
+from websockets.trio.connection import Connection
+from websockets.trio.server import ServerConnection
+
+
+class _Mended(Connection):
+    async def send_data(self) -> None:
+        # The task that reads calls this after each read, for pongs it may have to send, and waits
+        # for the lock. While somebody else waits for the other end to read, nothing would be
+        # received: neither `cancel` nor the end of the connection.
+        if self.protocol.writes:
+            await super().send_data()
+
+    async def close_stream(self) -> None:
+        # The task that reads sleeps while more than 16 messages are unread. Nothing wakes it when
+        # the connection is closed, and leaving the connection waits for it for ever.
+        try:
+            await super().close_stream()
+        finally:
+            if self.recv_flow_control is not None:
+                self.recv_flow_control.set()
+
+
+class ServerSocket(_Mended, ServerConnection):
+    """The server's end."""
+
+
+class ClientSocket(_Mended, ClientConnection):
+    """The client's end."""
