@@ -56,7 +56,8 @@ class Settings(BaseSettings):
     frame_ms: int = Field(50, ge=20, le=100, description="length of a frame in ms")
 
     # limits
-    text_chars: int = Field(20_000, ge=1, description="longest text of one request, in characters")
+    # four bytes a character at most, so that any such text fits a message of 64 KiB
+    text_chars: int = Field(16_000, ge=1, description="longest text of one request, in characters")
     http_text_chars: int = Field(4_096, ge=1, description="the same over HTTP; 4096 is OpenAI's")
     streams: int = Field(16, ge=1, description="streams at once, over all connections")
     connections: int = Field(64, ge=1, description="WebSocket connections at once")
@@ -72,6 +73,12 @@ class Settings(BaseSettings):
     # what is told
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
     log_format: Literal["text", "json"] = Field("text", description="log format")
+
+    @property
+    def engine_url(self) -> str:
+        """Where this machine's engine is."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"ws://{host}:{self.engine_port}/"
 
     @field_validator("host")
     @classmethod

@@ -1,0 +1,77 @@
+"""The application on hypercorn. Shell.
+
+This is what `hypercorn.trio.serve` does for plain HTTP, less its start-up and shut-down events,
+which the application has no use for, and with three differences that need the sockets in hand:
+listeners are opened by the caller, an error in one connection is not the end of all others, and
+the end comes at once. hypercorn shields every write from cancellation, so a client that has
+stopped reading (a paused player) would hold up the exit for as long as it likes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+import structlog
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+from quart_trio import QuartTrio
+
+from engine.errors import blame
+
+log = structlog.get_logger("http")
+
+#: Longer than clients keep an idle connection in their pools (15 s to 60 s), so that it is they
+#: who close it: a request that meets a close on its way is a failure to its sender.
+KEEP_ALIVE_S = 75
+
+
+async def serve(
+    app: QuartTrio,
+    listeners: list[trio.SocketListener],
+    *,
+    task_status: trio.TaskStatus[list[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves until cancelled; then connections are closed, also those with an answer on its way.
+
+    Args:
+        app: the application.
+        listeners: where; closed here.
+        task_status: told when connections are accepted.
+    """
+    config, context = _config(), WorkerContext(None)
+    wrapped = ASGIWrapper(cast(ASGIFramework, app))
+    streams: set[trio.SocketStream] = set()
+
+    async def connection(stream: trio.SocketStream) -> None:
+        streams.add(stream)
+        try:
+            # hypercorn's annotations know only its TLS case
+            await TCPServer(wrapped, config, context, ConnectionState({}), cast(Any, stream))
+        except Exception as error:
+            log.error("connection crashed", error=blame(error))
+        finally:
+            streams.discard(stream)
+
+    async with trio.open_nursery() as connections:
+        try:
+            await trio.serve_listeners(
+                connection, listeners, handler_nursery=connections, task_status=task_status
+            )
+        finally:
+            for stream in streams:
+                stream.socket.close()  # wakes writes that wait for a reader
+
+
+def _config() -> Config:
+    config = Config()
+    config.keep_alive_timeout = KEEP_ALIVE_S
+    config.include_server_header = False
+    config.accesslog = None
+    # The process's logging decides what of it is shown: errors only.
+    config.errorlog = logging.getLogger("hypercorn.error")
+    return config

@@ -1,0 +1,410 @@
+"""The endpoints, without sockets and in virtual time."""
+
+from __future__ import annotations
+
+import io
+import json
+import wave
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from quart_trio import QuartTrio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from engine.errors import (
+    EngineError,
+    InternalError,
+    NotReady,
+    Overloaded,
+    StreamCancelled,
+    SynthesisFailed,
+)
+from http_compat.app import MAX_BODY_BYTES
+from http_compat.connection import LINGER_S
+from tests.support.tone import WORD_MS, ToneVoice
+
+from .serving import HOST, PORT, SPEECH, Engine, Gate, Reply, ask, calling, defaults, say_nothing
+
+JSON = {**HOST, "Content-Type": "application/json"}
+TWO = b'{"input": "One. Two."}'
+
+
+async def post(app: QuartTrio, body: Any, path: str = SPEECH, **headers: str) -> Reply:
+    return await ask(app, "POST", path, {**JSON, **headers}, json.dumps(body).encode())
+
+
+async def get(app: QuartTrio, path: str, **headers: str) -> Reply:
+    return await ask(app, "GET", path, {**HOST, **headers})
+
+
+def told(response: Reply) -> dict[str, Any]:
+    """The inner object of an error body, after what is the same for all of them."""
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-request-id"].startswith("req_")
+    body = response.json
+    assert list(body) == ["error"]
+    detail: dict[str, Any] = body["error"]
+    assert sorted(detail) == ["code", "message", "param", "type"]
+    assert detail["message"].endswith(".")
+    assert "Traceback" not in detail["message"]
+    return detail
+
+
+def length_ms(pcm: bytes) -> float:
+    return len(pcm) / 48
+
+
+@pytest.mark.parametrize("path", [SPEECH, "/audio/speech", "/v1//audio/speech", "//audio/speech"])
+async def test_speech(autojump_clock: MockClock, path: str) -> None:
+    body = {"input": "One two.", "voice": "af_heart", "response_format": "pcm"}
+    response = await post(Engine().app(), body, path)
+    assert response.status == 200
+    assert response.headers["content-type"] == "audio/pcm;rate=24000;channels=1"
+    assert response.headers["x-request-id"].startswith("req_")
+    assert "x-kokoro-live-ignored" not in response.headers
+    assert length_ms(response.body) == 2 * WORD_MS
+
+
+@pytest.mark.parametrize(
+    ("container", "content_type"),
+    [("mp3", "audio/mpeg"), ("wav", "audio/wav"), ("pcm", "audio/pcm;rate=24000;channels=1")],
+)
+async def test_formats(autojump_clock: MockClock, container: str, content_type: str) -> None:
+    response = await post(Engine().app(), {"input": "One.", "response_format": container})
+    assert response.headers["content-type"] == content_type
+    assert response.body
+
+
+async def test_speed_and_voice_reach_the_engine(autojump_clock: MockClock) -> None:
+    body = {
+        "input": "One two three four.",
+        "voice": {"id": "bm_fable"},
+        "response_format": "pcm",
+        "speed": 2,
+    }
+    response = await post(Engine().app(), body)
+    assert length_ms(response.body) == 2 * WORD_MS
+
+
+async def test_ignored_keys_are_named(autojump_clock: MockClock) -> None:
+    response = await post(Engine().app(), {"input": "One.", "stream": True, "x\r\ny": 1})
+    assert response.status == 200
+    assert response.headers["x-kokoro-live-ignored"] == "stream, x_y"
+
+
+async def test_audio_is_sent_while_the_engine_works(autojump_clock: MockClock) -> None:
+    gate = Gate(ToneVoice())
+    body = json.dumps({"input": "One. Two.", "response_format": "wav"}).encode()
+    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, body) as call:
+        first = await call.pieces.receive()
+        assert first[:4] == b"RIFF"
+        assert len(first) == 44 + 2400  # header and the first 50 ms in one piece
+        sound = len(first) - 44
+        while sound < WORD_MS * 48:
+            sound += len(await call.pieces.receive())
+        await gate.reached.wait()
+        gate.opened.set()
+        assert await call.read()
+    assert call.complete
+
+
+async def test_nothing_to_speak_is_a_moment_of_silence(autojump_clock: MockClock) -> None:
+    app = Engine(say_nothing).app()
+    response = await post(app, {"input": "---", "response_format": "wav"})
+    assert response.status == 200
+    with wave.open(io.BytesIO(response.body)) as file:
+        assert file.readframes(100_000) == bytes(4800)
+    response = await post(app, {"input": "---"})
+    assert response.body
+
+
+async def test_a_client_that_leaves_ends_the_stream(autojump_clock: MockClock) -> None:
+    voice = ToneVoice()
+    gate = Gate(voice)
+    with capture_logs() as logs:
+        async with (
+            calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(call.read)
+            await gate.reached.wait()
+            assert voice.active == 1
+            call.disconnect()
+            await gate.left.wait()
+    assert voice.active == 0
+    assert not call.complete
+    assert [entry["outcome"] for entry in logs] == ["gone"]
+
+
+async def test_a_client_that_leaves_before_the_first_sound(autojump_clock: MockClock) -> None:
+    voice = ToneVoice()
+    gate = Gate(voice, before=0)
+    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call:
+        await gate.reached.wait()
+        assert call.status is None  # no header before there is sound
+        call.disconnect()
+        await gate.left.wait()
+    assert voice.active == 0
+
+
+async def test_a_client_that_leaves_while_it_is_sent_to(autojump_clock: MockClock) -> None:
+    voice = ToneVoice()
+    gate = Gate(voice, before=9)
+    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call:
+        await call.pieces.receive()
+        await trio.testing.wait_all_tasks_blocked()  # the second piece finds nobody
+        call.disconnect()
+        await gate.left.wait()
+    assert voice.active == 0
+
+
+@pytest.mark.parametrize("failure", [SynthesisFailed("It failed."), ZeroDivisionError()])
+async def test_a_failure_after_the_first_sound_breaks_the_body(
+    autojump_clock: MockClock, failure: Exception
+) -> None:
+    voice = ToneVoice(fail_at=1, failure=failure)  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        async with calling(Engine(voice).app(), "POST", SPEECH, JSON, TWO) as call:
+            assert await call.read()
+    assert call.status == 200
+    assert not call.complete
+    assert voice.active == 0
+    assert logs[-1]["outcome"] == "broken"
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "code"),
+    [
+        ({"input": "a", "voice": "af_nobody"}, "voice", "voice_not_found"),
+        ({"input": "a" * 4097}, "input", "string_above_max_length"),
+        ({"input": "  "}, "input", "invalid_value"),
+        ({"voice": "af_heart"}, "input", "invalid_value"),
+        ({"input": ["a"]}, "input", "invalid_value"),
+        ({"input": "a", "speed": 5}, "speed", "invalid_value"),
+        ({"input": "a", "speed": float("nan")}, "speed", "invalid_value"),
+        ({"input": "a", "response_format": "flac"}, "response_format", "invalid_value"),
+        ({"input": "a", "stream_format": "sse"}, "stream_format", "invalid_value"),
+        ([], None, "invalid_value"),
+    ],
+)
+async def test_bad_requests(
+    autojump_clock: MockClock, body: object, param: str | None, code: str
+) -> None:
+    voice = ToneVoice()
+    response = await post(Engine(voice).app(), body)
+    assert response.status == 400
+    assert response.headers["x-should-retry"] == "false"
+    detail = told(response)
+    assert (detail["type"], detail["param"], detail["code"]) == (
+        "invalid_request_error",
+        param,
+        code,
+    )
+    assert voice.active == 0
+
+
+async def test_the_limit_is_a_setting(autojump_clock: MockClock) -> None:
+    app = Engine().app(settings=defaults(http_text_chars=3))
+    assert (await post(app, {"input": "One."})).status == 400
+    assert (await post(app, {"input": "One"})).status == 200
+
+
+async def test_bad_json(autojump_clock: MockClock) -> None:
+    headers = {**HOST, "Content-Type": "application/json; charset=utf-8"}
+    response = await ask(Engine().app(), "POST", SPEECH, headers, b"{")
+    assert response.status == 400
+    assert told(response)["message"] == "The body is not valid JSON."
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+async def test_the_body_must_say_that_it_is_json(
+    autojump_clock: MockClock, kind: str | None
+) -> None:
+    headers = {**HOST, "Content-Type": kind} if kind else HOST
+    response = await ask(Engine().app(), "POST", SPEECH, headers, b'{"input": "a"}')
+    assert response.status == 415
+    assert "Content-Type: application/json" in told(response)["message"]
+
+
+async def test_a_body_too_large(autojump_clock: MockClock) -> None:
+    response = await post(Engine().app(), {"input": "a" * MAX_BODY_BYTES})
+    assert response.status == 413
+    assert told(response)["code"] == "request_too_large"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "headers"),
+    [
+        (Overloaded("Later.", retry_after_ms=1500), 429, {"Retry-After": "2"}),
+        (NotReady("Not there."), 503, {"Retry-After": "1"}),
+        (SynthesisFailed("It failed."), 500, {"x-should-retry": "false"}),
+        (StreamCancelled("It was cancelled."), 409, {"x-should-retry": "false"}),
+        (InternalError("Oh."), 500, {"x-should-retry": "false"}),
+    ],
+)
+async def test_errors_before_the_first_sound_have_a_status(
+    autojump_clock: MockClock, error: EngineError, status: int, headers: dict[str, str]
+) -> None:
+    voice = ToneVoice(fail_at=0, failure=error)
+    response = await post(Engine(voice).app(), {"input": "One."})
+    assert response.status == status
+    assert told(response)["message"] == error.message
+    for name, value in headers.items():
+        assert response.headers[name] == value
+    assert voice.active == 0
+
+
+async def test_a_bug_is_an_error_body_and_a_log_entry(autojump_clock: MockClock) -> None:
+    class Broken(ToneVoice):
+        def __call__(self, request: object, /) -> Any:
+            raise ZeroDivisionError("details")
+
+    with capture_logs() as logs:
+        response = await post(Engine(Broken()).app(), {"input": "One."})
+    assert response.status == 500
+    assert told(response)["code"] == "internal_error"
+    assert "details" not in response.body.decode()
+    assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
+
+
+async def test_unknown_addresses_and_methods(autojump_clock: MockClock) -> None:
+    app = Engine().app()
+    for path in ("/", "/v1", "/v2/audio/speech", "/v1/audio/speech/"):
+        response = await get(app, path)
+        assert response.status == 404
+        assert told(response)["code"] == "unknown_url"
+    response = await get(app, SPEECH)
+    assert response.status == 405
+    assert response.headers["Allow"] == "OPTIONS, POST"
+    assert told(response)["code"] == "method_not_allowed"
+
+
+async def test_models(autojump_clock: MockClock) -> None:
+    app = Engine().app()
+    listed = (await get(app, "/v1/models")).json
+    assert listed["object"] == "list"
+    assert listed["data"][0]["id"] == "kokoro"
+    assert all(sorted(m) == ["created", "id", "object", "owned_by"] for m in listed["data"])
+    one = await get(app, "/v1/models/tts-1")
+    assert one.json["id"] == "tts-1"
+    none = await get(app, "/v1/models/some/thing")
+    assert none.status == 404
+    assert told(none)["code"] == "model_not_found"
+    audio = (await get(app, "/v1/audio/models")).json
+    assert audio["models"][0] == {"id": "kokoro"}
+
+
+async def test_voices(autojump_clock: MockClock) -> None:
+    response = await get(Engine().app(), "/v1/audio/voices")
+    assert response.json == {
+        "voices": [{"id": "af_heart", "name": "Heart"}, {"id": "bm_fable", "name": "Fable"}]
+    }
+
+
+@pytest.mark.parametrize("engine", [Engine(down=NotReady("Not there.")), Engine(hangs=True)])
+async def test_an_engine_that_does_not_answer(autojump_clock: MockClock, engine: Engine) -> None:
+    app = engine.app()
+    voices = await get(app, "/v1/audio/voices")
+    assert voices.status == 503
+    assert told(voices)["code"] == "engine_unavailable"
+    health = await get(app, "/health")
+    assert health.status == 503
+    assert health.headers["Retry-After"] == "1"
+    body = health.json
+    assert body["status"] == "unavailable"
+    assert body["error"]["code"] == "engine_unavailable"
+    assert (await get(app, "/v1/models")).status == 200
+
+
+async def test_health_while_somebody_speaks(autojump_clock: MockClock) -> None:
+    gate = Gate(ToneVoice())
+    app = Engine(gate).app()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(post, app, {"input": "One. Two."})
+        await gate.reached.wait()
+        began = trio.current_time()
+        response = await get(app, "/health")
+        assert trio.current_time() == began
+        assert response.status == 200
+        body = response.json
+        assert body["status"] == "ok"
+        assert body["engine"]["model"]["name"] == "tone"
+        gate.opened.set()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": f"evil.example:{PORT}"},
+        {"Host": "127.0.0.1:9999"},
+        {**HOST, "Origin": "http://evil.example"},
+        {**HOST, "Origin": "null"},
+        {**HOST, "Origin": f"https://127.0.0.1:{PORT}"},
+    ],
+)
+@pytest.mark.parametrize("path", [SPEECH, "/health", "/v1/audio/voices", "/nowhere"])
+async def test_strangers_are_refused(
+    autojump_clock: MockClock, headers: dict[str, str], path: str
+) -> None:
+    voice = ToneVoice()
+    headers = {**headers, "Content-Type": "application/json"}
+    for method in ("GET", "POST", "OPTIONS"):
+        response = await ask(Engine(voice).app(), method, path, headers, b'{"input": "One."}')
+        assert response.status == 403
+        assert told(response)["code"] == "origin_not_allowed"
+        assert "Access-Control-Allow-Origin" not in response.headers
+    assert voice.segments_made == 0
+
+
+async def test_an_early_answer_waits_for_the_rest_of_the_body(autojump_clock: MockClock) -> None:
+    """But not for ever: a client may never send it."""
+    headers = {**JSON, "Origin": "http://evil.example"}
+    began = trio.current_time()
+    async with calling(Engine().app(), "POST", SPEECH, headers, b"{", sends_all=False) as call:
+        assert await call.read()
+    assert call.status == 403
+    assert call.complete
+    assert trio.current_time() - began == LINGER_S
+
+
+async def test_a_body_that_never_comes(autojump_clock: MockClock) -> None:
+    async with calling(Engine().app(), "POST", SPEECH, JSON, b"{", sends_all=False) as call:
+        assert await call.read()
+    assert call.status == 408
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": f"localhost:{PORT}"},
+        {"Host": f"[::1]:{PORT}"},
+        {"Host": f"host.docker.internal:{PORT}"},
+        {**HOST, "Origin": f"http://localhost:{PORT}"},
+        {**HOST, "Authorization": "Bearer "},
+        {**HOST, "Authorization": "undefined", "Accept": "application/octet-stream"},
+    ],
+)
+async def test_friends_are_let_in(autojump_clock: MockClock, headers: dict[str, str]) -> None:
+    headers = {**headers, "Content-Type": "application/json"}
+    response = await ask(Engine().app(), "POST", SPEECH, headers, b'{"input": "One."}')
+    assert response.status == 200
+
+
+async def test_the_log_has_facts_and_no_text(autojump_clock: MockClock) -> None:
+    secret = "Swordfish"
+    with capture_logs() as logs:
+        response = await post(Engine().app(), {"input": secret, "voice": "bm_fable"})
+        await post(Engine().app(), {"input": secret, "speed": 9})
+    spoken, refused = logs
+    assert spoken["id"] == response.headers["x-request-id"]
+    facts = {name: spoken[name] for name in ("voice", "chars", "format", "status", "outcome")}
+    assert facts == {
+        "voice": "bm_fable", "chars": 9, "format": "mp3", "status": 200, "outcome": "sent"
+    }  # fmt: skip
+    assert spoken["ms"] >= 0
+    assert (refused["status"], refused["code"]) == (400, "invalid_value")
+    assert secret not in str(logs)

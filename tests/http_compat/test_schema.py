@@ -1,0 +1,165 @@
+"""Any body is a request or an error that names the field."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidRequest, TextTooLong
+from engine.request import SpeechRequest
+from http_compat.schema import Body, Format, Order, ignored_header, parse
+
+LIMIT = 4096
+
+
+def order(**fields: Any) -> Order:
+    return parse(json.dumps(fields).encode(), text_chars=LIMIT)
+
+
+def test_the_least_request() -> None:
+    assert order(input="Hello.") == Order(SpeechRequest(text="Hello."), Format.MP3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "voice", "speed", "container"),
+    [
+        ({"voice": "af_heart", "response_format": "wav"}, "af_heart", 1.0, Format.WAV),
+        ({"voice": {"id": "bm_fable"}, "speed": 2}, "bm_fable", 2.0, Format.MP3),
+        ({"voice": "", "response_format": "pcm", "speed": 0.25}, None, 0.25, Format.PCM),
+        ({"voice": None, "response_format": None, "speed": None}, None, 1.0, Format.MP3),
+        ({"model": "kokoro", "stream_format": "audio", "speed": 4.0}, None, 4.0, Format.MP3),
+    ],
+)
+def test_what_is_understood(
+    fields: dict[str, Any], voice: str | None, speed: float, container: Format
+) -> None:
+    expected = Order(SpeechRequest(text="Hi", voice=voice, speed=speed), container)
+    assert order(input="Hi", **fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "sentence"),
+    [
+        ({}, "input", "input is missing; it is the text to speak."),
+        ({"input": None}, "input", "input is missing; it is the text to speak."),
+        ({"input": ""}, "input", "input is empty; it is the text to speak."),
+        ({"input": " \n\t"}, "input", "input is empty; it is the text to speak."),
+        ({"input": 5}, "input", "input must be a string."),
+        ({"input": "a", "model": 1}, "model", "model must be a string."),
+        ({"input": "a", "voice": 1}, "voice", "voice must be a string"),
+        ({"input": "a", "voice": {}}, "voice", "voice must be a string"),
+        ({"input": "a", "voice": {"id": 1}}, "voice", "voice must be a string"),
+        ({"input": "a", "voice": "x" * 201}, "voice", "voice has 201 characters"),
+        ({"input": "a", "speed": "1"}, "speed", "speed must be a number from 0.25 to 4."),
+        ({"input": "a", "speed": True}, "speed", "speed must be a number"),
+        ({"input": "a", "speed": 0.2}, "speed", "speed must be a number"),
+        ({"input": "a", "speed": 4.01}, "speed", "speed must be a number"),
+        ({"input": "a", "speed": math.nan}, "speed", "speed must be a number"),
+        ({"input": "a", "speed": math.inf}, "speed", "speed must be a number"),
+        ({"input": "a", "speed": 10**400}, "speed", "speed must be a number"),
+        (
+            {"input": "a", "response_format": "opus"},
+            "response_format",
+            "response_format 'opus' is not available yet; use mp3, wav or pcm.",
+        ),
+        (
+            {"input": "a", "response_format": "ogg"},
+            "response_format",
+            "response_format 'ogg' is not a known format; use mp3, wav or pcm.",
+        ),
+        ({"input": "a", "response_format": 3}, "response_format", "must be mp3, wav or pcm."),
+        ({"input": "a", "stream_format": "sse"}, "stream_format", "not available yet"),
+        ({"input": "a", "stream_format": "x"}, "stream_format", 'must be "audio".'),
+        ({"input": "a", "stream_format": 1}, "stream_format", 'must be "audio".'),
+    ],
+)
+def test_what_is_refused(fields: dict[str, Any], param: str, sentence: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        order(**fields)
+    assert caught.value.param == param
+    assert sentence in caught.value.message
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"input": 1' + b"0" * 9999])
+def test_what_is_not_json(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="not valid JSON"):
+        parse(body, text_chars=LIMIT)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"input"', b"3"])
+def test_what_is_not_an_object(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="must be a JSON object"):
+        parse(body, text_chars=LIMIT)
+
+
+def test_the_limit_counts_code_points() -> None:
+    assert order(input="😀" * LIMIT).speech.text == "😀" * LIMIT
+    with pytest.raises(TextTooLong, match="4097 characters; the limit is 4096") as caught:
+        order(input="a" * (LIMIT + 1))
+    assert caught.value.param == "input"
+
+
+def test_half_an_emoji_is_replaced_not_refused() -> None:
+    made = parse(b'{"input": "well \\ud83d", "voice": "\\ude00"}', text_chars=LIMIT)
+    assert made.speech == SpeechRequest(text="well \ufffd", voice="\ufffd")
+
+
+def test_unknown_keys_are_named() -> None:
+    made = order(input="a", stream=True, lang_code="a", instructions="slowly", model="tts-1")
+    assert made.ignored == ("instructions", "lang_code", "stream")
+
+
+@given(st.lists(st.text()))
+def test_the_header_of_ignored_keys_is_always_a_legal_header(names: list[str]) -> None:
+    value = ignored_header(names)
+    assert value.isascii()
+    assert value == value.strip()
+    assert value.isprintable()
+    assert len(value) < 1000
+
+
+def test_the_header_of_ignored_keys() -> None:
+    assert ignored_header(["stream", "a\r\nb: c", "", "é"]) == "stream, a_b_c, _, _"
+    assert ignored_header(["k"] * 18).endswith("k, and 2 more")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+known_or_not = st.sampled_from(Body.__struct_fields__) | st.text(st.characters())
+
+
+@given(json_values | st.dictionaries(known_or_not, json_values))
+def test_any_json_is_an_order_or_one_sentence(value: object) -> None:
+    check(json.dumps(value).encode())
+
+
+@given(st.dictionaries(known_or_not, json_values), st.text(min_size=1))
+def test_any_json_with_an_input_is_an_order_or_one_sentence(
+    value: dict[str, object], text: str
+) -> None:
+    check(json.dumps({**value, "input": text}).encode())
+
+
+@given(st.binary())
+def test_any_bytes_are_an_order_or_one_sentence(body: bytes) -> None:
+    check(body)
+
+
+def check(body: bytes) -> None:
+    try:
+        made = parse(body, text_chars=LIMIT)
+    except InvalidRequest as error:
+        assert error.message.endswith(".")
+        assert error.param is None or error.param in Body.__struct_fields__
+    else:
+        assert made.speech.text.strip()
+        assert 0.25 <= made.speech.speed <= 4
+        made.speech.text.encode()
