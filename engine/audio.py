@@ -55,6 +55,18 @@ def from_pcm(pcm: bytes) -> NDArray[np.float32]:
     return np.frombuffer(pcm, dtype=PCM_DTYPE).astype(np.float32) / 32767.0
 
 
+def cut(pcm: bytes, start: int, stop: int) -> bytes:
+    """Samples `start`…`stop` of a piece of PCM."""
+    return pcm[start * SAMPLE_BYTES : stop * SAMPLE_BYTES]
+
+
+def faded_out(pcm: bytes | memoryview) -> bytes:
+    """PCM that falls to silence in a raised cosine over its whole length."""
+    samples = np.frombuffer(pcm, dtype=PCM_DTYPE)
+    turn = np.arange(1, len(samples) + 1) / (len(samples) + 1)
+    return bytes((samples * (0.5 + 0.5 * np.cos(np.pi * turn))).astype(PCM_DTYPE).tobytes())
+
+
 @dataclass(slots=True)
 class PcmCutter:
     """Cuts a stream of PCM into pieces of `samples` samples.

@@ -49,7 +49,7 @@ class Voices:
         similar = difflib.get_close_matches(name, self._files, n=3) or ["af_heart"]
         raise UnknownVoice(
             f"There is no voice {name[:40]!r}; did you mean {' or '.join(similar)}? "
-            f"All {len(self._files)} are listed by `python -m engine --voices`.",
+            f"`python -m engine --voices` lists those there are.",
             param="voice",
         )
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from engine.audio import (
     PcmCutter,
+    cut,
+    faded_out,
     from_pcm,
     is_audible,
     ms_to_samples,
@@ -60,3 +62,16 @@ def test_cutting_does_not_depend_on_how_the_input_came(
     assert b"".join(got) == pcm
     assert all(len(piece) == 2 * samples for piece in got[:-1])
     assert len(got[-1]) < 2 * samples
+
+
+def test_a_fade_ends_in_silence_and_never_jumps() -> None:
+    loud = np.full(120, 20_000, dtype="<i2")
+    faded = np.frombuffer(faded_out(loud.tobytes()), "<i2").astype(int)
+    assert faded[0] > 19_900
+    assert faded[-1] < 100
+    assert (np.diff(faded) <= 0).all()
+    assert np.abs(np.diff(faded)).max() < 300
+
+
+def test_cut_counts_in_samples() -> None:
+    assert cut(b"aabbccdd", 1, 3) == b"bbcc"

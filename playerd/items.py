@@ -1,0 +1,174 @@
+"""Which item plays, which is next, and what ends when a new one comes. Core.
+
+    stage      meaning                                              left when
+    WAITING    nobody was asked to speak it yet                     it is `next_to_open`
+    OPENING    the engine was asked and has not answered            `accept`, or `remove`
+    FEEDING    its stream is open, frames come                      `fed`
+    FED        its stream is over; what is buffered is all          `written`
+    LEAVING    all of it is on its way out of the device            `remove`
+
+Items play strictly in the order in which they were asked for. Only one stream is fed at a time,
+so that a text in the queue never slows down the one that is heard; a text that replaces is the
+exception, because it is wanted now. It replaces what was asked for before it once the engine has
+accepted it: a text that cannot be spoken does not silence another.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.audio import ms_to_samples
+from engine.errors import Overloaded
+from engine.request import SpeechRequest
+
+from .playout import Playout
+
+Mode = Literal["replace", "queue", "toggle"]
+Outcome = Literal["finished", "stopped", "replaced", "failed"]
+
+#: So that a client in a loop cannot fill the memory with texts …
+MAX_ITEMS = 1000
+#: … nor with sound: nobody is asked for more while this much waits to be played.
+MAX_HELD_SAMPLES = ms_to_samples(30_000)
+
+
+class Stage(enum.Enum):
+    """How far an item is; see the table above. The order counts."""
+
+    WAITING = 0
+    OPENING = 1
+    FEEDING = 2
+    FED = 3
+    LEAVING = 4
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the engine has taken it."""
+        return self.value >= Stage.FEEDING.value
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One text to be played.
+
+    Attributes:
+        number: 1, 2, 3 … in the order asked for.
+        request: what is to be spoken.
+        replaces: whether it ends what was asked for before it.
+        stage: how far it is.
+        playout: its samples.
+        failed: whether its stream ended before its time.
+        first_sample: where in all the sink was given its first sample lies; None before that.
+    """
+
+    number: int
+    request: SpeechRequest
+    replaces: bool
+    stage: Stage = Stage.WAITING
+    playout: Playout = field(default_factory=Playout)
+    failed: bool = False
+    first_sample: int | None = None
+
+    def heard_samples(self, sink_samples: int) -> int:
+        """How much of this item was heard when the sink has played `sink_samples` in all."""
+        if self.first_sample is None:
+            return 0
+        return min(max(sink_samples - self.first_sample, 0), self.playout.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of a wish.
+
+    Attributes:
+        item: the new item; None if there is none, because `toggle` stopped what was there.
+        stopped: the items that this ended.
+    """
+
+    item: Item | None
+    stopped: tuple[Item, ...] = ()
+
+
+class Items:
+    """The items that are not over, in playing order."""
+
+    def __init__(self) -> None:
+        self._items: list[Item] = []
+        self._last_number = 0
+
+    def __contains__(self, item: Item) -> bool:
+        return item in self._items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, request: SpeechRequest, mode: Mode) -> Added:
+        """Takes a wish.
+
+        Raises:
+            Overloaded: there are too many already.
+        """
+        if mode == "toggle" and self._items:
+            return Added(None, self.clear())
+        if len(self._items) >= MAX_ITEMS:
+            raise Overloaded(f"{MAX_ITEMS} texts are waiting already; stop or wait.")
+        self._last_number += 1
+        item = Item(self._last_number, request, replaces=mode != "queue")
+        self._items.append(item)
+        return Added(item)
+
+    def next_to_open(self) -> Item | None:
+        """The item that the engine should be asked for now, if any."""
+        waiting = [item for item in self._items if item.stage is Stage.WAITING]
+        urgent = next((item for item in waiting if item.replaces), None)
+        busy = any(item.stage in (Stage.OPENING, Stage.FEEDING) for item in self._items)
+        held_samples = sum(item.playout.held_samples for item in self._items)
+        if urgent is not None or busy or held_samples >= MAX_HELD_SAMPLES:
+            return urgent
+        return waiting[0] if waiting else None
+
+    def accept(self, item: Item) -> tuple[Item, ...]:
+        """The engine speaks `item`; gives the items that this replaces."""
+        item.stage = Stage.FEEDING
+        if not item.replaces:
+            return ()
+        at = self._items.index(item)
+        replaced = tuple(self._items[:at])
+        del self._items[:at]
+        return replaced
+
+    def fed(self, item: Item) -> None:
+        """The stream of `item` is over."""
+        item.stage = Stage.FED
+
+    def written(self, item: Item) -> None:
+        """The sink was given all of `item`."""
+        item.stage = Stage.LEAVING
+
+    def remove(self, item: Item) -> None:
+        """`item` is over."""
+        self._items.remove(item)
+
+    def clear(self) -> tuple[Item, ...]:
+        """Ends everything; gives what was ended."""
+        ended = tuple(self._items)
+        self._items.clear()
+        return ended
+
+    @property
+    def to_write(self) -> Item | None:
+        """The item whose samples the sink gets next; None if its turn or its stream has not come."""
+        item = next((item for item in self._items if item.stage is not Stage.LEAVING), None)
+        return item if item is not None and item.stage.accepted else None
+
+    @property
+    def current(self) -> Item | None:
+        """The item that is heard, or will be heard next."""
+        return self._items[0] if self._items else None
+
+    @property
+    def waiting(self) -> int:
+        """How many items come after the current one."""
+        return max(len(self._items) - 1, 0)

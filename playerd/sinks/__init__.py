@@ -1,0 +1,1 @@
+"""Where sound goes: one interface (`base.Sink`), and the sinks that implement it."""

@@ -1,0 +1,91 @@
+"""What a sink is. Core.
+
+A sink is given PCM (s16le, mono, 24 kHz) and plays it without a break as long as it is given
+enough. All positions are in samples, counted from the first one the sink was ever given.
+
+One task calls `open`, `write`, `dry`, `drain`, `stop` and `aclose`; others may await `played`.
+`tests/playerd/test_sink_contract.py` holds all sinks to the rules written here.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class DeviceUnavailable(Exception):
+    """There is no device, or it went away.
+
+    Args:
+        message: one clear sentence for a person: what is wrong and what helps.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Sink(Protocol):
+    """Plays what it is given.
+
+    Attributes:
+        name: which sink this is: `portaudio`, `wav`, `null`.
+        device: what people call the device; None while it is not open.
+        written_samples: samples given to it so far.
+    """
+
+    name: str
+    device: str | None
+    written_samples: int
+
+    async def open(self) -> None:
+        """Opens the device, looking afresh for it. Nothing happens if it is open.
+
+        Raises:
+            DeviceUnavailable: there is none; try again later.
+        """
+
+    async def write(self, pcm: bytes) -> None:
+        """Takes PCM; waits while enough is in hand. Do not cancel it but to `stop`.
+
+        Raises:
+            DeviceUnavailable: it is not open, or no longer there.
+        """
+
+    async def dry(self) -> None:
+        """Waits until the device must play silence because it was given nothing more.
+
+        To be cancelled when there is more. A sink that has no pace of its own waits for ever.
+
+        Raises:
+            DeviceUnavailable: it is no longer there.
+        """
+
+    async def drain(self) -> None:
+        """Waits until all samples have left the device, and then lets it rest.
+
+        May be cancelled at any time; samples written then follow without a break, if there was none.
+
+        Raises:
+            DeviceUnavailable: it is no longer there.
+        """
+
+    async def played(self, position: int) -> None:
+        """Waits until the samples before `position` have left the device; never returns early.
+
+        Returns too when they were given up by `stop`.
+
+        Raises:
+            DeviceUnavailable: it went away before.
+        """
+
+    async def stop(self) -> int:
+        """Silence within 100 ms, without a click; gives up what was not heard.
+
+        Returns the position up to which samples were heard; all later ones count as played.
+
+        Raises:
+            DeviceUnavailable: it is not open, or no longer there.
+        """
+
+    async def aclose(self) -> None:
+        """Closes the device, as after `stop`. Never raises; may be called twice."""
