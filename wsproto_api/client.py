@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from typing import Any
 
 import msgspec
 import trio
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.trio.client import ClientConnection
 from websockets.trio.client import connect as open_websocket
 from websockets.typing import Subprotocol
 
 from engine.errors import (
+    ConfigError,
     EngineError,
     InternalError,
     NotReady,
     StreamCancelled,
+    TextTooLong,
     from_code,
 )
 from engine.request import Event, SpeechRequest
@@ -25,9 +28,13 @@ from . import messages
 from .errors import RemoteProtocolError
 from .messages import StreamFrame, Unknown, Vocabulary
 from .session import Role, Session
+from .sockets import ClientSocket
 
-#: how long a loopback connection may take before the other side counts as absent
+#: how long a loopback connection may take, up to `ready`, before the other side counts as absent
 CONNECT_TIMEOUT_S = 5.0
+
+#: how long saying goodbye may take
+CLOSE_TIMEOUT_S = 1.0
 
 
 class Connection:
@@ -46,7 +53,15 @@ class Connection:
 
         Raises:
             NotReady: the connection is gone.
+            TextTooLong: the message is over what a message may have.
         """
+        size = len(messages.encode(message).encode())
+        if size > messages.MAX_MESSAGE_BYTES:
+            raise TextTooLong(
+                f"The text makes a message of {size} bytes; the limit is "
+                f"{messages.MAX_MESSAGE_BYTES}.",
+                param="text",
+            )
         try:
             await self._websocket.send(self._session.send(message))
         except ConnectionClosed as error:
@@ -77,7 +92,9 @@ class Connection:
         reason = (
             error.rcvd.reason if error.rcvd and error.rcvd.reason else "the connection was lost"
         )
-        return NotReady(f"{self._url} closed the connection: {reason}.", retry_after_ms=1000)
+        return NotReady(
+            f"{self._url} closed the connection: {reason.rstrip('.')}.", retry_after_ms=1000
+        )
 
 
 @asynccontextmanager
@@ -91,38 +108,81 @@ async def connect(
 
     Raises:
         NotReady: nobody answers at `url`, or they refuse.
+        ConfigError: `url` is not the address of a WebSocket.
     """
+    deadline_s = trio.current_time() + CONNECT_TIMEOUT_S
     session = Session(Role.CLIENT, client=client, server=server)
-    opening = open_websocket(
-        url,
-        subprotocols=[Subprotocol(messages.PROTOCOL)],
-        compression=None,
-        max_size=messages.MAX_MESSAGE_BYTES,
-        proxy=None,  # loopback must not go through a web proxy
-        open_timeout=CONNECT_TIMEOUT_S,
-        close_timeout=1,
-    )
+    try:
+        opening = open_websocket(
+            url,
+            subprotocols=[Subprotocol(messages.PROTOCOL)],
+            compression=None,
+            max_size=messages.MAX_MESSAGE_BYTES,
+            proxy=None,  # loopback must not go through a web proxy
+            open_timeout=CONNECT_TIMEOUT_S,
+            ping_interval=None,  # for the reason given in `peer`
+            close_timeout=CLOSE_TIMEOUT_S,
+            create_connection=ClientSocket,
+        )
+    except InvalidURI:
+        raise ConfigError(
+            f"{url!r} is not the address of a WebSocket, which looks like ws://127.0.0.1:8881/."
+        ) from None
     async with AsyncExitStack() as stack:
         try:
             websocket = await stack.enter_async_context(opening)
-        except (OSError, TimeoutError, trio.TooSlowError):
-            raise NotReady(
-                f"Nothing answers at {url}; start it with `make up` and try again.",
-                retry_after_ms=1000,
-            ) from None
-        except (InvalidHandshake, InvalidMessage) as error:
-            raise NotReady(f"{url} refused the connection: {error}.") from None
+        except OSError:  # TimeoutError too
+            raise _absent(url) from None
+        except (InvalidHandshake, ConnectionClosed) as error:
+            raise NotReady(f"{url} refused the connection: {_reason(error)}") from None
         connection = Connection(websocket, session, url)
         try:
-            ready = await connection.receive()
-            if isinstance(ready, messages.Error):
-                raise error_of(ready)
-            assert not isinstance(ready, StreamFrame)  # the session lets only ready come first
+            ready: msgspec.Struct | None = None
+            with trio.move_on_at(deadline_s):
+                ready = await _ready(connection)
+            if ready is None:
+                raise _absent(url)
             yield connection, ready
         finally:
-            # Closing is a courtesy to the other side: short, and done even when cancelled.
-            with trio.move_on_after(1, shield=True):
-                await websocket.aclose()
+            await _close(websocket)
+
+
+def _absent(url: str) -> NotReady:
+    return NotReady(
+        f"Nothing answers at {url}; start it with `make up` and try again.", retry_after_ms=1000
+    )
+
+
+def _reason(error: InvalidHandshake | ConnectionClosed) -> str:
+    if isinstance(error, InvalidStatus):
+        response = error.response
+        if response.headers.get("Content-Type", "").startswith("text/plain") and response.body:
+            return response.body.decode(errors="replace")[:200]  # a sentence, if it is ours
+    return f"{error}."
+
+
+async def _ready(connection: Connection) -> msgspec.Struct:
+    ready = await connection.receive()
+    if isinstance(ready, messages.Error):
+        raise error_of(ready)
+    assert not isinstance(ready, StreamFrame)  # the session lets only ready come first
+    return ready
+
+
+async def _close(websocket: ClientConnection) -> None:
+    """Closing is a courtesy to the other side: short, and done even when cancelled."""
+    with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_discard, websocket)
+            await websocket.aclose()
+            nursery.cancel_scope.cancel()
+
+
+async def _discard(websocket: ClientConnection) -> None:
+    # The answer to our goodbye comes behind whatever we have not read.
+    with suppress(ConnectionClosed):
+        while True:
+            await websocket.recv()
 
 
 def error_of(message: messages.Error) -> EngineError:
@@ -150,14 +210,20 @@ class WebSocketSpeak:
             stream = await _accepted(connection)
             over = False
 
-            async def events() -> AsyncIterator[Event]:
+            async def events() -> AsyncGenerator[Event]:
                 nonlocal over
                 while True:
-                    received = await connection.receive()
+                    try:
+                        received = await connection.receive()
+                    except EngineError:
+                        over = True  # as far as we can tell anybody
+                        raise
+                    if getattr(received, "stream", None) not in (stream, None):
+                        continue
                     match received:
-                        case StreamFrame(stream=number, frame=frame) if number == stream:
+                        case StreamFrame(frame=frame):
                             yield frame
-                        case messages.Error(stream=number) if number in (stream, None):
+                        case messages.Error():
                             over = True
                             raise error_of(received)
                         case messages.StreamCancelled():
@@ -178,7 +244,7 @@ class WebSocketSpeak:
             finally:
                 if not over:
                     # NotReady: gone already, and the engine cancels what nobody hears
-                    with trio.move_on_after(1, shield=True), suppress(NotReady):
+                    with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True), suppress(NotReady):
                         await connection.send(messages.Cancel(stream=stream))
 
 
@@ -193,7 +259,7 @@ async def _accepted(connection: Connection) -> int:
                 pass
 
 
-def _fields(request: SpeechRequest) -> dict[str, object]:
+def _fields(request: SpeechRequest) -> dict[str, Any]:
     return {name: getattr(request, name) for name in SpeechRequest.__struct_fields__}
 
 

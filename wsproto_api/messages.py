@@ -381,7 +381,7 @@ def decode(text: str, vocabulary: Vocabulary) -> Decoded:
 
 
 def _blame(error: str) -> tuple[str, str | None]:
-    """msgspec's "Expected `str`, got `int` - at `$.text`" to (sentence, field)."""
+    """From msgspec's "Expected `str`, got `int` - at `$.text`" to (sentence, field)."""
     what, found, where = error.rpartition(" - at ")  # what may quote a value, which may hold this
     if not found:
         what, where = error, ""

@@ -32,6 +32,8 @@ log = structlog.get_logger("wire")
 #: how long a socket may take to say goodbye
 CLOSE_TIMEOUT_S = 1.0
 
+_FULL = "Too many connections; close one first."
+
 
 class Peer:
     """One client of a server. Iterate over it for the client's messages; send from any task."""
@@ -154,17 +156,17 @@ async def serve_peers(
         if request.path in pages:
             return _plain(HTTPStatus.OK, pages[request.path]())
         if open_now >= connections:
-            return _plain(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections; close one first.")
+            return _plain(HTTPStatus.SERVICE_UNAVAILABLE, _FULL)
         return None
 
     async def connection(websocket: ServerConnection) -> None:
         nonlocal open_now
         open_now += 1
         peer = Peer(websocket, Session(Role.SERVER, client=client, server=server))
-        code = CloseCode.INTERNAL_ERROR
+        code, reason = CloseCode.INTERNAL_ERROR, ""
         try:
             if open_now > connections:  # several came in while none of them was open
-                code = CloseCode.TRY_AGAIN_LATER
+                code, reason = CloseCode.TRY_AGAIN_LATER, _FULL
                 return
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(peer.write)
@@ -176,7 +178,7 @@ async def serve_peers(
         finally:
             open_now -= 1
             with trio.move_on_after(CLOSE_TIMEOUT_S):  # whoever does not read hears no goodbye
-                await websocket.aclose(code)
+                await websocket.aclose(code, reason)
 
     running = trio.CancelScope()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from engine.audio import PCM_DTYPE, ms_to_samples
-from playerd.sinks.feed import FADE_SAMPLES, Feed, faded_out
+from engine.audio import PCM_DTYPE, faded_out, ms_to_samples
+from playerd.sinks.feed import FADE_SAMPLES, Feed
 from tests.playerd.sink_contract import noise
 
 BLOCK = 480
