@@ -77,8 +77,9 @@ class Wire:
         await self.send(type_, id="ask", **fields)
         while True:
             found = await self.next()
-            answers = isinstance(found, dict) and found.get("reply_to") == "ask"
-            if answers and found["type"] != "warning":
+            if not isinstance(found, dict) or found["type"] == "warning":
+                continue
+            if found.get("reply_to") == "ask":
                 return found
 
     async def speak(self, text: str, **fields: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -421,7 +421,7 @@ class CancelledByItself:
     """A voice that somebody cancels while it has an event in hand."""
 
     def __init__(self) -> None:
-        self.cancel = lambda: None
+        self.cancel: Callable[[], None] = lambda: None
         self.active = 0
 
     @asynccontextmanager
