@@ -76,6 +76,15 @@ class Timeline:
     @property
     def ttfa_ms(self) -> float | None:
         """Text in to first frame with sound, in milliseconds."""
-        if self.first_audio_s is None:
-            return None
-        return round((self.first_audio_s - self.text_in_s) * 1000.0, 1)
+        return self._after_ms(self.first_audio_s)
+
+    def as_ms(self) -> dict[str, float | None]:
+        """Each station in milliseconds after the text came in, for a log."""
+        return {
+            "phonemes_ms": self._after_ms(self.phonemes_s),
+            "inferred_ms": self._after_ms(self.inferred_s),
+            "first_audio_ms": self.ttfa_ms,
+        }
+
+    def _after_ms(self, at_s: float | None) -> float | None:
+        return None if at_s is None else round((at_s - self.text_in_s) * 1000.0, 1)

@@ -216,6 +216,7 @@ async def _events(
     if not index:
         yield Notice(code="nothing_to_speak", message="The text holds nothing that can be spoken.")
     yield framer.last()
+    log.debug("spoken", chars=len(request.text), segments=index, **timeline.as_ms())
     yield Done(
         samples=framer.sample,
         audio_ms=samples_to_ms(framer.sample),

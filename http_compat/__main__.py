@@ -14,7 +14,7 @@ from engine import process
 from engine.config import Settings
 from engine.request import VoiceInfo
 from wsproto_api import messages
-from wsproto_api.client import WebSocketSpeak, ask_voices, connect, error_of
+from wsproto_api.client import WebSocketSpeak, ask
 
 from . import server
 from .app import create_app
@@ -29,33 +29,16 @@ async def serve(settings: Settings) -> None:
     engine = settings.engine_url
 
     async def voices() -> Sequence[VoiceInfo]:
-        return (await ask_voices(engine)).voices
+        answer = await ask(engine, messages.AskVoices(id="voices"), messages.Voices)
+        return answer.voices
 
     async def status() -> messages.Status:
-        return await ask_status(engine)
+        return await ask(engine, messages.AskStatus(id="status"), messages.Status)
 
     app = create_app(WebSocketSpeak(engine), voices, status, settings=settings, port=port)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, app, listeners)
         log.info("ready", address=f"{process.address('http', listeners)}/v1")
-
-
-async def ask_status(url: str) -> messages.Status:
-    """How the engine is.
-
-    Raises:
-        NotReady: the engine cannot be reached.
-    """
-    async with connect(url) as (connection, _):
-        await connection.send(messages.AskStatus(id="status"))
-        while True:
-            match await connection.receive():
-                case messages.Status() as status:
-                    return status
-                case messages.Error() as error:
-                    raise error_of(error)
-                case _:
-                    pass
 
 
 def main(

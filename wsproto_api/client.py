@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import trio
@@ -29,6 +29,8 @@ from .errors import RemoteProtocolError
 from .messages import StreamFrame, Unknown, Vocabulary
 from .session import Role, Session
 from .sockets import ClientSocket
+
+A = TypeVar("A", bound=msgspec.Struct)
 
 #: how long a loopback connection may take, up to `ready`, before the other side counts as absent
 CONNECT_TIMEOUT_S = 5.0
@@ -263,18 +265,19 @@ def _fields(request: SpeechRequest) -> dict[str, Any]:
     return {name: getattr(request, name) for name in SpeechRequest.__struct_fields__}
 
 
-async def ask_voices(url: str) -> messages.Voices:
-    """The engine's voices.
+async def ask(url: str, question: messages.Request, answer: type[A]) -> A:
+    """The engine's answer to a question such as `AskVoices(id="…")`, on a connection of its own.
 
     Raises:
         NotReady: the engine cannot be reached.
+        EngineError: it does not answer the question.
     """
     async with connect(url) as (connection, _):
-        await connection.send(messages.AskVoices(id="voices"))
+        await connection.send(question)
         while True:
             match await connection.receive():
-                case messages.Voices() as voices:
-                    return voices
+                case answer() as found:
+                    return found
                 case messages.Error() as error:
                     raise error_of(error)
                 case _:

@@ -38,7 +38,7 @@ from wsproto_api.client import (
     CLOSE_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
     WebSocketSpeak,
-    ask_voices,
+    ask,
     connect,
 )
 
@@ -47,6 +47,7 @@ from .serving import PATIENCE_S, Served, serving
 TEXT = "One two three. Four five."
 LONG = "One two three four. " * 100
 REQUEST = SpeechRequest(text=TEXT)
+VOICES = messages.AskVoices(id="voices")
 
 
 def speak_to(served: Served) -> WebSocketSpeak:
@@ -146,7 +147,7 @@ async def test_notices_come_through(settings: Settings) -> None:
 
 async def test_voices(settings: Settings) -> None:
     async with serving(settings) as served:
-        assert (await ask_voices(served.url)).voices == served.voice.voices
+        assert (await ask(served.url, VOICES, messages.Voices)).voices == served.voice.voices
         await served.until(lambda: not served.server.clients)
 
 
@@ -166,7 +167,7 @@ async def test_an_engine_that_is_absent() -> None:
     assert error.message == f"Nothing answers at {url}; start it with `make up` and try again."
     assert error.retry_after_ms == 1000
     with pytest.raises(NotReady):
-        await ask_voices(url)
+        await ask(url, VOICES, messages.Voices)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "127.0.0.1:1", "", "ws://"])
@@ -228,6 +229,16 @@ async def test_something_that_hangs_up_at_once() -> None:
 
     with trio.fail_after(PATIENCE_S):
         async with tcp(handle) as url:
+            assert type(await failure(url)) is NotReady
+
+
+async def test_something_that_hangs_up_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send_all(_: trio.SocketStream, __: bytes) -> None:
+        raise trio.BrokenResourceError
+
+    monkeypatch.setattr(trio.SocketStream, "send_all", send_all)
+    with trio.fail_after(PATIENCE_S):
+        async with tcp(trio.aclose_forcefully) as url:
             assert type(await failure(url)) is NotReady
 
 
@@ -502,6 +513,38 @@ async def test_leaving_early_ends_the_stream_for_its_followers_too(settings: Set
         async with speak_to(served)(REQUEST):
             await ear.until("stream.opened")
         await ear.until("stream.cancelled")
+
+
+async def test_a_cancelled_listener_ends_the_stream_for_its_followers_too(
+    settings: Settings,
+) -> None:
+    async with serving(settings, ToneVoice(rtf=1000)) as served, served.client() as ear:
+        await ear.ask("subscribe", stream="*")
+        with trio.CancelScope() as scope:
+            async with speak_to(served)(REQUEST):
+                await ear.until("stream.opened")
+                scope.cancel()
+                await trio.sleep_forever()
+        assert scope.cancelled_caught
+        await ear.until("stream.cancelled")
+
+
+async def test_a_cancelled_listener_says_goodbye() -> None:
+    codes: list[int | None] = []
+
+    async def handle(websocket: ServerConnection) -> None:
+        await script(READY, ACK, OPENED)(websocket)
+        codes.append(websocket.close_code)
+
+    with trio.fail_after(PATIENCE_S):
+        async with scripted(handle) as url:
+            with trio.CancelScope() as scope:
+                async with WebSocketSpeak(url)(REQUEST):
+                    scope.cancel()
+                    await trio.sleep_forever()
+            while not codes:
+                await trio.testing.wait_all_tasks_blocked(0.005)
+    assert codes == [1000]
 
 
 async def test_leaving_at_the_end_cancels_nothing(settings: Settings) -> None:
