@@ -178,6 +178,8 @@ async def _close(websocket: ClientConnection) -> None:
             nursery.start_soon(_discard, websocket)
             await websocket.aclose()
             nursery.cancel_scope.cancel()
+    with trio.CancelScope(shield=True):
+        await websocket.close_stream()  # if there was no answer; waits for nobody
 
 
 async def _discard(websocket: ClientConnection) -> None:

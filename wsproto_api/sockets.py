@@ -1,11 +1,12 @@
-"""The connections of `websockets.trio`, with two of its faults mended. Shell.
+"""The connections of `websockets.trio`, with three of its faults mended. Shell.
 
-Both are there in websockets 17.4, and both come from reading being paused, or waiting, on behalf
-of a client that does not read. Pass the classes as `create_connection`.
+They are there in websockets 17.4. Pass the classes as `create_connection`; whoever opens a
+`ClientSocket` must see to it that `close_stream` is called at last, even when cancelled.
 """
 
 from __future__ import annotations
 
+import trio
 from websockets.trio.client import ClientConnection
 from websockets.trio.connection import Connection
 from websockets.trio.server import ServerConnection
@@ -35,3 +36,12 @@ class ServerSocket(_Mended, ServerConnection):
 
 class ClientSocket(_Mended, ClientConnection):
     """The client's end."""
+
+    async def recv_events(self) -> None:
+        """Reads until the stream is closed, and not until somebody is cancelled.
+
+        This task lives in the scope of whoever opened the connection. When they are cancelled it
+        would close the stream before they can say goodbye, shielded or not.
+        """
+        with trio.CancelScope(shield=True):
+            await super().recv_events()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -178,6 +180,14 @@ async def test_an_address_that_is_none(url: str) -> None:
 
 
 async def test_a_name_that_is_not_known() -> None:
+    class NobodyKnows(trio.abc.HostnameResolver):
+        async def getaddrinfo(self, *_: object, **__: object) -> NoReturn:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+        async def getnameinfo(self, *_: object) -> NoReturn:
+            raise NotImplementedError
+
+    trio.socket.set_custom_hostname_resolver(NobodyKnows())
     assert type(await failure("ws://nobody.invalid:1/")) is NotReady
 
 
