@@ -25,7 +25,7 @@ from playerd.sinks.portaudio import PortAudioSink
 from playerd.sinks.wav import WavSink
 
 
-async def say(settings: Settings, request: SpeechRequest, sink: Sink) -> None:
+async def say(settings: Settings, request: SpeechRequest, sink: Sink, where: str) -> None:
     """Speaks one text into a sink, frame by frame as it is made, and says what it took."""
     if not request.text.strip():
         raise InvalidRequest("There is no text to speak.", param="text")  # before loading for it
@@ -37,14 +37,15 @@ async def say(settings: Settings, request: SpeechRequest, sink: Sink) -> None:
     loaded_s = trio.current_time()
     async with engine(request) as events:
         samples, first_s, compute_s = await _play(events, sink)
-    if samples:
-        first_ms, audio_s = (first_s - loaded_s) * 1000, samples_to_ms(samples) / 1000
-        print(
-            f"{audio_s:.1f} s of speech to {sink.device or sink.name}: loaded in "
-            f"{loaded_s - began_s:.1f} s, first frame after {first_ms:.0f} ms, "
-            f"RTF {compute_s / audio_s:.2f}.",
-            file=sys.stderr,
-        )
+    if not samples:
+        raise InvalidRequest("The text holds nothing that can be spoken.", param="text")
+    first_ms, audio_s = (first_s - loaded_s) * 1000, samples_to_ms(samples) / 1000
+    print(
+        f"{audio_s:.1f} s of speech to {where}: loaded in "
+        f"{loaded_s - began_s:.1f} s, first frame after {first_ms:.0f} ms, "
+        f"RTF {compute_s / audio_s:.2f}.",
+        file=sys.stderr,
+    )
 
 
 async def _play(events: AsyncIterator[Event], sink: Sink) -> tuple[int, float, float]:
@@ -61,14 +62,15 @@ async def _play(events: AsyncIterator[Event], sink: Sink) -> tuple[int, float, f
                     await sink.write(event.pcm)
                 case SegmentDone():
                     compute_s += event.compute_ms / 1000
-                case Notice():
+                case Notice() if event.code != "nothing_to_speak":
                     print(event.message, file=sys.stderr)
                 case _:
                     pass
         if samples:
             await sink.drain()
     except DeviceUnavailable as error:
-        raise SetupError(f"{error.message} To write a file instead: -o FILE.wav.") from None
+        hint = " To write a file instead: -o FILE.wav." if isinstance(sink, PortAudioSink) else ""
+        raise SetupError(error.message + hint) from None
     finally:
         with trio.move_on_after(1, shield=True):
             await sink.aclose()
@@ -131,7 +133,7 @@ def main(
         words = text if text is not None else _standard_input()
         request = SpeechRequest(text=words, voice=voice, speed=speed, lang=lang)
         sink: Sink = WavSink(out) if out else PortAudioSink(loaded.device)
-        await say(loaded, request, sink)
+        await say(loaded, request, sink, str(out or "the sound device"))
 
     sys.exit(process.run(speak, {"device": device}))
 

@@ -1,4 +1,4 @@
-"""One settings object for every process. Core.
+"""One settings object for every process. Shell: it reads the environment and a file.
 
 A value comes from the first of: command-line flag, environment (`KOKORO_LIVE_` and the name in
 capitals), the TOML file, the default. `Config.origins` says which, for every setting, and
@@ -56,8 +56,10 @@ class Settings(BaseSettings):
     frame_ms: int = Field(50, ge=20, le=100, description="length of a frame in ms")
 
     # limits
-    # four bytes a character at most, so that any such text fits a message of 64 KiB
-    text_chars: int = Field(16_000, ge=1, description="longest text of one request, in characters")
+    # In UTF-8 any such text fits a message of 64 KiB; a sender that escapes it may have to send less.
+    text_chars: int = Field(
+        16_000, ge=1, le=65_000, description="longest text of one request, in characters"
+    )
     http_text_chars: int = Field(4_096, ge=1, description="the same over HTTP; 4096 is OpenAI's")
     streams: int = Field(16, ge=1, description="streams at once, over all connections")
     connections: int = Field(64, ge=1, description="WebSocket connections at once")
@@ -194,7 +196,7 @@ def _sentence(error: ValidationError, origins: Mapping[str, str]) -> str:
     name = str(first["loc"][0]) if first["loc"] else "?"
     origin = origins.get(name, "default")
     if first["type"] == "extra_forbidden":
-        return f"There is no setting named {name!r} ({origin}); see python -m engine --config."
+        return f"There is no setting named {name!r} ({origin}); see .venv/bin/python -m engine --config."
     shown = ENV_PREFIX + name.upper() if origin == "environment" else name
     what = first["msg"].removeprefix("Value error, ")
     return f"The setting {shown} ({origin}) is {first['input']!r}: {what[0].lower()}{what[1:]}."

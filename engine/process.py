@@ -42,9 +42,10 @@ def set_up_logging(settings: config.Settings) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     # Libraries (websockets, hypercorn, kokoro-onnx, phonemizer) speak only when something is wrong.
-    logging.basicConfig(
-        stream=sys.stderr, level=max(level, logging.ERROR), format="%(name)s: %(message)s"
-    )
+    # The level is the handler's: phonemizer sets one of its own on its logger.
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.ERROR)
+    logging.basicConfig(handlers=[handler], format="%(name)s: %(message)s")
 
 
 def run(

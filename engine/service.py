@@ -8,8 +8,8 @@ global state); whoever waits is served in order of arrival.
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 import numpy as np
 import structlog
@@ -19,10 +19,17 @@ from numpy.typing import NDArray
 from engine import metrics, pipeline
 from engine.audio import ms_to_samples
 from engine.config import Settings
-from engine.errors import EngineError, InvalidRequest, SetupError, TextTooLong, blame
+from engine.errors import (
+    EngineError,
+    InvalidRequest,
+    SetupError,
+    SynthesisFailed,
+    TextTooLong,
+    blame,
+)
 from engine.model import assets
 from engine.model.kokoro import KokoroModel
-from engine.request import MAX_SPEED, MIN_SPEED, Event, ModelInfo, SpeechRequest
+from engine.request import MAX_SPEED, MIN_SPEED, Done, Event, ModelInfo, SpeechRequest
 from engine.text import languages
 from engine.text.clean import has_letters_or_digits
 from engine.text.g2p import G2P
@@ -53,11 +60,21 @@ class KokoroService:
         """See `engine.request.Speak`."""
         utterance = self._resolve(request)
         outcome = "cancelled"
+
+        async def watched(events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
+            nonlocal outcome
+            async for event in events:
+                if isinstance(event, Done):
+                    outcome = "done"
+                yield event
+
         metrics.ACTIVE.inc()
         try:
-            async with pipeline.run(utterance, self) as events:
-                yield events
-            outcome = "done"
+            async with (
+                pipeline.run(utterance, self) as events,
+                aclosing(watched(events)) as told,
+            ):
+                yield told
         except EngineError as error:
             outcome = error.code
             raise
@@ -92,7 +109,7 @@ class KokoroService:
     async def phonemes(self, text: str, language: Language) -> str:
         """Phonemes that the model knows; empty if there is nothing to speak."""
         spoken = await trio.to_thread.run_sync(
-            self._g2p.phonemes, text, language, limiter=self._reading, abandon_on_cancel=True
+            self._g2p.phonemes, text, language, limiter=self._reading
         )
         known = self._model.known(spoken)
         metrics.DROPPED_SYMBOLS.inc(len(spoken) - len(known))
@@ -108,15 +125,28 @@ class KokoroService:
         """Audio of one unit and its compute time; when cancelled, the model stops in about 20 ms."""
         tokens = self._model.tokens(phonemes)
         call = self._model.call(tokens, self._voices.style(voice, len(tokens)), speed)
-        try:
-            # Abandoned, the thread keeps its place in the limiter until `stop` has ended it, so
-            # two inferences never share the cores.
-            return await trio.to_thread.run_sync(
-                call.run, limiter=self._inference, abandon_on_cancel=True
-            )
-        except trio.Cancelled:
-            call.stop()
-            raise
+
+        async def stop_when_cancelled() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                call.stop()
+
+        made: tuple[NDArray[np.float32], float] | SynthesisFailed
+        async with self._inference, trio.open_nursery() as nursery:
+            nursery.start_soon(stop_when_cancelled)
+            # The thread is not abandoned but stopped: one that is still in the model when the
+            # interpreter ends would abort the process.
+            with trio.CancelScope(shield=True):
+                try:
+                    made = await trio.to_thread.run_sync(call.run)
+                except SynthesisFailed as error:  # not through the nursery, which would wrap it
+                    made = error
+            nursery.cancel_scope.cancel()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if isinstance(made, SynthesisFailed):
+            raise made
+        return made
 
 
 async def load(settings: Settings, *, progress: assets.Progress = lambda *_: None) -> KokoroService:

@@ -24,7 +24,7 @@ class Voices:
     """The voices in a folder of NAME.bin files; a pack is read when it is first used.
 
     Raises:
-        AssetError: there is none.
+        AssetError: there is none, or one has the wrong size.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,7 +34,10 @@ class Voices:
         self._packs: dict[str, NDArray[np.float32]] = {}
         digest = hashlib.sha256()
         for name, path in self._files.items():
-            digest.update(name.encode() + b"\0" + path.read_bytes())
+            data = path.read_bytes()
+            if len(data) != ROWS * STYLE * 4:
+                raise AssetError(f"{path} is not a voice: it has {len(data)} bytes.")
+            digest.update(name.encode() + b"\0" + data)
         #: changes when any voice does
         self.hash = digest.hexdigest()
 
@@ -48,8 +51,7 @@ class Voices:
             return
         similar = difflib.get_close_matches(name, self._files, n=3) or ["af_heart"]
         raise UnknownVoice(
-            f"There is no voice {name[:40]!r}; did you mean {' or '.join(similar)}? "
-            f"`python -m engine --voices` lists those there are.",
+            f"There is no voice {name[:40]!r}; the most similar is {' or '.join(similar)}.",
             param="voice",
         )
 
@@ -58,8 +60,6 @@ class Voices:
         if name not in self._packs:
             self.check(name)
             data = np.fromfile(self._files[name], dtype=np.float32)
-            if data.size != ROWS * STYLE:
-                raise AssetError(f"{self._files[name]} is not a voice: it has {data.size} numbers.")
             self._packs[name] = data.reshape(ROWS, 1, STYLE)
         style: NDArray[np.float32] = self._packs[name][min(tokens, ROWS) - 1]
         return style

@@ -93,7 +93,7 @@ def test_core_modules_have_no_io_clock_or_threads(name: str) -> None:
 
 def test_the_core_is_where_it_should_be() -> None:
     expected = {
-        "engine.audio", "engine.request", "engine.errors", "engine.framing", "engine.config",
+        "engine.audio", "engine.request", "engine.errors", "engine.framing", "engine.metrics",
         "engine.text.segment", "engine.text.clean", "engine.text.languages",
         "wsproto_api.messages", "wsproto_api.frames", "wsproto_api.session",
         "wsproto_api.security", "wsproto_api.stream",

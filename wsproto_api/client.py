@@ -133,7 +133,9 @@ async def connect(
     async with AsyncExitStack() as stack:
         try:
             websocket = await stack.enter_async_context(opening)
-        except OSError:  # TimeoutError too
+        except TimeoutError:
+            raise _silent(url) from None
+        except OSError:
             raise _absent(url) from None
         except (InvalidHandshake, ConnectionClosed) as error:
             raise NotReady(f"{url} refused the connection: {_reason(error)}") from None
@@ -143,7 +145,7 @@ async def connect(
             with trio.move_on_at(deadline_s):
                 ready = await _ready(connection)
             if ready is None:
-                raise _absent(url)
+                raise _silent(url)
             yield connection, ready
         finally:
             await _close(websocket)
@@ -152,6 +154,13 @@ async def connect(
 def _absent(url: str) -> NotReady:
     return NotReady(
         f"Nothing answers at {url}; start it with `make up` and try again.", retry_after_ms=1000
+    )
+
+
+def _silent(url: str) -> NotReady:
+    return NotReady(
+        f"{url} does not answer yet; if it was started just now, try again in a few seconds.",
+        retry_after_ms=1000,
     )
 
 

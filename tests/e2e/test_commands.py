@@ -29,7 +29,9 @@ def test_say_writes_speech_that_can_be_heard(tmp_path: Path, real_assets: Assets
     out = tmp_path / "x.wav"
     done = run_module("engine", "Hello from a clean machine.", "-o", str(out))
     assert done.returncode == 0, done.stderr
-    assert "RTF" in done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("2.0 s of speech to ")
+    assert str(out) in line
     with wave.open(str(out)) as file:
         assert file.getframerate() == 24_000
         pcm = file.readframes(file.getnframes())
@@ -68,8 +70,23 @@ def test_say_without_its_device_offers_a_file(real_assets: Assets) -> None:
     one_sentence(done, "'no such device' cannot be used", "-o FILE.wav")
 
 
+def test_say_with_nothing_to_speak_is_a_failure(tmp_path: Path, real_assets: Assets) -> None:
+    out = tmp_path / "x.wav"
+    done = run_module("engine", "…?!", "-o", str(out))
+    assert done.returncode == 1
+    assert done.stderr.endswith("The text holds nothing that can be spoken.\n")
+    assert not out.exists()
+
+
 def test_say_into_a_folder_that_is_not_there(tmp_path: Path, real_assets: Assets) -> None:
-    one_sentence(run_module("engine", "Hi.", "-o", str(tmp_path / "no" / "x.wav")), "x.wav")
+    done = run_module("engine", "Hi.", "-o", str(tmp_path / "no" / "x.wav"))
+    one_sentence(done, "x.wav")
+    assert "-o FILE.wav" not in done.stderr
+
+
+def test_say_with_a_word_in_no_dictionary_says_no_more(tmp_path: Path, real_assets: Assets) -> None:
+    done = run_module("engine", "Zorgblatter grimpf.", "-o", str(tmp_path / "x.wav"))
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
+import trio
 
 from engine.audio import from_pcm
 from engine.request import SpeechRequest
@@ -41,7 +42,13 @@ class Up:
 
 def start(sink: str) -> Iterator[Up]:
     engine, player, http = free_ports(3)
-    settings = {"engine_port": engine, "player_port": player, "http_port": http, "sink": sink}
+    settings: dict[str, object] = {
+        "log_level": "debug",
+        "engine_port": engine,
+        "player_port": player,
+        "http_port": http,
+        "sink": sink,
+    }
     with started("honcho", "start", **settings) as running:
         up = Up(
             running,
@@ -121,14 +128,29 @@ async def test_lists_and_health(up: Up) -> None:
         assert (health.status_code, health.json()["status"]) == (200, "ok")
 
 
-@pytest.mark.parametrize("text", ["My secret diary entry.", "…"])
+@pytest.mark.parametrize("text", ["My secret diary entry, zorgblatter.", "secret/" * 9])
 async def test_no_log_line_holds_the_text(up: Up, text: str) -> None:
+    """At level debug, over HTTP and through the player."""
     async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
         body = {"input": text, "voice": "af_heart"}
         response = await client.post(f"{up.http}/audio/speech", json=body)
     assert response.status_code == 200
     assert len(response.content) > 100
-    assert not [line for line in up.running.told if "secret" in line or "…" in line]
+    up.running.until(f"chars={len(text)} first_audio_ms", f"chars={len(text)} format=mp3")
+    assert not [line for line in up.running.told if "secret" in line]
+
+
+async def test_a_signal_while_the_model_works_is_a_clean_end() -> None:
+    (port,) = free_ports(1)
+    with started("wsproto_api", engine_port=port) as running:
+        running.until(f"ws://127.0.0.1:{port}")
+        async with connect(f"ws://127.0.0.1:{port}") as (engine, _):
+            await engine.send(messages.Speak(text=LONG_TEXT))
+            while not isinstance(await engine.receive(), messages.Segment):
+                pass  # the first segment is made, so the next is being inferred
+            code = await trio.to_thread.run_sync(running.end, signal.SIGTERM)
+    assert code == 0, running.told
+    assert not [line for line in running.told if "terminate called" in line or "Traceback" in line]
 
 
 @pytest.mark.parametrize("sink", ["portaudio", "null"])

@@ -68,7 +68,7 @@ async def test_every_language_that_is_listed_speaks(
         (SpeechRequest(text="a" * 16_001), TextTooLong, "16001 characters; the limit is 16000"),
         (SpeechRequest(text="Hi.", speed=0.1), InvalidRequest, "must be from 0.25 to 4"),
         (SpeechRequest(text="Hi.", speed=float("nan")), InvalidRequest, "must be from 0.25 to 4"),
-        (SpeechRequest(text="Hi.", voice="af_hart"), UnknownVoice, "did you mean af_heart"),
+        (SpeechRequest(text="Hi.", voice="af_hart"), UnknownVoice, "similar is af_heart"),
         (SpeechRequest(text="Hi.", voice="../af_heart"), UnknownVoice, "no voice"),
         (SpeechRequest(text="Hi.", voice="jf_alpha"), UnsupportedLanguage, "Japanese"),
         (SpeechRequest(text="Hi.", lang="klingon"), UnsupportedLanguage, "no language"),
@@ -152,3 +152,15 @@ async def test_a_default_voice_that_is_not_there_is_told_at_start(
     wrong = real_settings.model_copy(update={"voice": "nobody"})
     with pytest.raises(UnknownVoice, match="nobody"):
         await service.load(wrong)
+
+
+async def test_outcomes_are_counted_as_what_they_were(real_service: KokoroService) -> None:
+    def count(outcome: str) -> float:
+        return float(metrics.STREAMS.labels(outcome)._value.get())  # there is no public reader
+
+    before = {name: count(name) for name in ("done", "cancelled")}
+    await hear(real_service, SpeechRequest(text="Hi."))
+    async with real_service(SpeechRequest(text="Hi.")) as events:
+        await anext(events)
+    assert count("done") == before["done"] + 1
+    assert count("cancelled") == before["cancelled"] + 1

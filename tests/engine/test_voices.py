@@ -38,14 +38,14 @@ def test_only_voices_that_can_be_read_are_listed(folder: Path) -> None:
 
 
 def test_similar_names_are_offered(folder: Path) -> None:
-    with pytest.raises(UnknownVoice, match="did you mean af_one"):
+    with pytest.raises(UnknownVoice, match="similar is af_one"):
         Voices(folder).check("af_on")
 
 
 def test_no_voices_and_a_broken_voice_are_sentences(folder: Path, tmp_path: Path) -> None:
     (folder / "af_bad.bin").write_bytes(b"1234")
     with pytest.raises(AssetError, match=r"af_bad\.bin is not a voice"):
-        Voices(folder).style("af_bad", 1)
+        Voices(folder)
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(AssetError, match="no voices"):

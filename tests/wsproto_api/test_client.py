@@ -295,7 +295,7 @@ async def ends_at_the_timeout(
         assert errors == []
         mock_clock.jump(0.01)
     assert type(errors[0]) is NotReady
-    assert f"Nothing answers at {url}" in errors[0].message
+    assert f"{url} does not answer yet" in errors[0].message
 
 
 # --- servers that do not keep to the protocol -----------------------------------------------
