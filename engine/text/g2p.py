@@ -19,8 +19,9 @@ from misaki import en, espeak
 
 from engine import metrics
 from engine.errors import blame
-from engine.text.clean import has_letters_or_digits, speakable
+from engine.text.clean import cleaned, has_letters_or_digits
 from engine.text.languages import Frontend, Language
+from engine.text.words import Piece, Word, matched, words_of
 
 log = structlog.get_logger("g2p")
 
@@ -59,9 +60,9 @@ class _Token:
 
 
 class G2P:
-    """Text of one segment to phonemes.
+    """Text of one sentence to phonemes.
 
-    Call `load` first (in a worker thread), then `phonemes` from one thread at a time.
+    Call `load` first (in a worker thread), then `words` from one thread at a time.
     """
 
     def __init__(self) -> None:
@@ -74,33 +75,39 @@ class G2P:
         self._nlp = spacy.load(SPACY_MODEL, exclude=_UNUSED_PIPES)
         self._misaki("Ready.", british=False)
 
-    def phonemes(self, text: str, language: Language) -> str:
-        """Phonemes of `text`; empty only if nothing in it can be spoken.
+    def words(self, text: str, language: Language) -> list[Word]:
+        """Words of `text`, with offsets into it; none only if nothing in it can be spoken.
 
         Every stage may fail, on any text; the next one then speaks, and the fall is counted.
         """
-        plain = speakable(text)
-        if not has_letters_or_digits(plain):
-            return ""
-        stages: list[tuple[str, Callable[[str], str]]] = [
+        clean = cleaned(text)
+        if not has_letters_or_digits(clean.text):
+            return []
+        stages: list[tuple[str, Callable[[str], list[Piece]]]] = [
             ("espeak-ng", lambda t: self._espeak_ng(t, language)),
-            ("spelling", _spell),
+            ("spelling", lambda t: [Piece(t, _spell(t), "")]),
         ]
         if language.frontend is Frontend.MISAKI:
             british = language.tag == "en-gb"
             stages.insert(0, ("misaki", lambda t: self._misaki(t, british=british)))
         for name, stage in stages:
             try:
-                spoken = stage(plain)
+                words = words_of(stage(clean.text), clean.spans)
             except Exception as error:  # foreign code raises all sorts of things
-                log.warning("G2P stage failed", stage=name, chars=len(plain), error=blame(error))
-                spoken = ""
-            if has_letters_or_digits(spoken):
-                return " ".join(spoken.split())
+                log.warning(
+                    "G2P stage failed", stage=name, chars=len(clean.text), error=blame(error)
+                )
+                words = []
+            if words:
+                return words
             metrics.G2P_FALLS.labels(name).inc()
-        return ""
+        return []
 
-    def _misaki(self, text: str, *, british: bool) -> str:
+    def phonemes(self, text: str, language: Language) -> str:
+        """Phonemes of `text`; empty only if nothing in it can be spoken."""
+        return "".join(word.phonemes for word in self.words(text, language))
+
+    def _misaki(self, text: str, *, british: bool) -> list[Piece]:
         if british not in self._english:
             lexicon = en.Lexicon(british)
             for word in _WRONG_PRESENT:
@@ -114,21 +121,25 @@ class G2P:
                 fallback = None
             self._english[british] = _MisakiEnglish(self._nlp, lexicon, fallback, british=british)
         # preprocess=False: misaki's own [word](/phonemes/) markup would be a second one
-        spoken, _ = self._english[british](text, preprocess=False)
-        return _LANGUAGE_FLAG.sub("", str(spoken))
+        _, tokens = self._english[british](text, preprocess=False)
+        return [
+            Piece(token.text, _LANGUAGE_FLAG.sub("", token.phonemes or ""), token.whitespace)
+            for token in tokens
+        ]
 
-    def _espeak_ng(self, text: str, language: Language) -> str:
+    def _espeak_ng(self, text: str, language: Language) -> list[Piece]:
         if language.tag not in self._espeak:
             self._espeak[language.tag] = _espeak_ng(language)
-        return _LANGUAGE_FLAG.sub("", self._espeak[language.tag](text))
+        speak = self._espeak[language.tag]
+        return matched(text.split(), speak(text).split(), lambda word: len(speak(word).split()))
 
 
 def _espeak_ng(language: Language) -> Callable[[str], str]:
     if language.frontend is Frontend.MISAKI:
         english = espeak.EspeakFallback(british=language.tag == "en-gb")
-        return lambda text: str(english(_Token(text))[0] or "")
+        return lambda text: _LANGUAGE_FLAG.sub("", str(english(_Token(text))[0] or ""))
     other = espeak.EspeakG2P(language=language.tag)
-    return lambda text: str(other(text)[0] or "")
+    return lambda text: _LANGUAGE_FLAG.sub("", str(other(text)[0] or ""))
 
 
 def _spell(text: str) -> str:

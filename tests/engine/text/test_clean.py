@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.clean import MAX_WORD_CHARS, has_letters_or_digits, speakable
+from engine.text.clean import MAX_WORD_CHARS, cleaned, has_letters_or_digits, speakable
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,25 @@ def test_the_result_is_harmless_and_cleaning_it_again_changes_nothing(text: str)
     assert clean == " ".join(clean.split())
     assert all(c.isprintable() for c in clean.replace(" ", ""))
     assert speakable(clean) == clean
+
+
+@given(st.text(max_size=100) | st.text("a1-’\u0301\u200b\u1100\u1161\u11a8 \n\ud800", max_size=60))
+def test_every_character_knows_where_it_comes_from(text: str) -> None:
+    clean = cleaned(text)
+    assert len(clean.spans) == len(clean.text)
+    assert list(clean.spans) == sorted(clean.spans)
+    for character, (start, end) in zip(clean.text, clean.spans, strict=True):
+        assert 0 <= start < end <= len(text)
+        assert character == " " or character in speakable(text[start:end])
+
+
+def test_places_are_in_the_original() -> None:
+    text = "\u200bcafe\u0301\t wasn’t"
+    clean = cleaned(text)
+    assert clean.text == "café wasn't"
+    assert [text[start:end] for start, end in clean.spans] == [
+        "c", "a", "f", "e\u0301", "e\u0301", "w", "a", "s", "n", "’", "t",
+    ]  # fmt: skip
 
 
 def test_no_letter_is_lost_from_a_long_run() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import metrics
+from engine.text.clean import has_letters_or_digits, speakable
 from engine.text.g2p import G2P
 from engine.text.languages import LANGUAGES, Frontend, Language
 
@@ -103,3 +106,62 @@ def test_a_stage_that_fails_is_replaced_by_the_next(
 
 def test_without_load_speech_still_comes() -> None:
     assert "wˈɜɹld" in G2P().phonemes("Hello, world!", US)
+
+
+TRAPS = """
+    the wasn’t “No,” he—said $100 £5.50, 10-20 U.S. etc. (really?) -- cafe\u0301 x\u00ady … !
+    zorgblatter 9:30PM 5% state-of-the-art *bold* C# ’tis &amp; a@b.com \ud83d 日本。 -$5
+"""
+TEXT = st.lists(
+    st.one_of(st.sampled_from(TRAPS.split()), st.text(st.characters(), max_size=6)), max_size=9
+).map(" ".join)
+
+
+@given(TEXT, st.sampled_from([US, GB]))
+def test_words_are_what_misaki_says_of_the_whole(g2p: G2P, text: str, language: Language) -> None:
+    words = g2p.words(text, language)
+    if words:
+        spoken, _ = g2p._english[language is GB](speakable(text), preprocess=False)
+        if has_letters_or_digits(spoken):  # else espeak-ng has spoken
+            assert "".join(word.phonemes for word in words) == " ".join(spoken.split())
+    position = 0
+    for word in words:
+        assert position <= word.start <= word.end <= len(text)
+        assert has_letters_or_digits(word.phonemes)
+        position = word.end
+
+
+def shown(g2p: G2P, text: str, language: Language) -> list[str]:
+    return [text[word.start : word.end] for word in g2p.words(text, language)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello,  world!", "Hello world"),
+        ("She paid $100 (not £5.50).", "She paid $100 not £5.50"),
+        ("“No,” he said — “wasn’t it?”", "No he said wasn’t it"),
+        ("The U.S. army’s state-of-the-art… thing", "The U.S. army’s state-of-the-art thing"),
+        ("A cafe\u0301 x\u00adray\ttoo.\n", "A cafe\u0301 x\u00adray too"),
+        ("9:30PM is 50% of \ud83d it", "9:30PM is 50% of it"),
+    ],
+)
+def test_a_word_is_the_word_and_not_its_marks(g2p: G2P, text: str, expected: str) -> None:
+    assert shown(g2p, text, US) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("tag", "text", "expected"),
+    [
+        ("es", "¿Qué tal? Compré 25 manzanas por 7,50.", "Qué tal Compré 25 manzanas por 7,50"),
+        ("fr-fr", "Il est l'ami de la famille !", "Il est l'ami de la famille"),
+        ("hi", "नमस्ते, आप कैसे हैं?", "नमस्ते आप कैसे हैं"),
+    ],
+)
+def test_espeak_ng_gives_words_too(g2p: G2P, tag: str, text: str, expected: str) -> None:
+    assert shown(g2p, text, BY_TAG[tag]) == expected.split()
+
+
+def test_what_espeak_ng_runs_together_is_one_word_up_to_a_mark(g2p: G2P) -> None:
+    text = "Qu'est-ce que c'est, ça va"
+    assert shown(g2p, text, BY_TAG["fr-fr"]) == ["Qu'est-ce que c'est", "ça", "va"]
