@@ -1,0 +1,130 @@
+"""Turns in the one inference lane, and blocking model calls that take them. Shell.
+
+The lane is handed on in the event loop's next pass, not in the same step: whoever has just had a
+turn and asks for the next one without waiting in between (the first window after its acoustic
+pass) is in the queue when the choice is made. Else every stream's first sound would come an
+acoustic pass of another stream later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
+
+import trio
+
+from engine.lane import Lane, Ticket
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Stoppable(Protocol[T_co]):
+    """A blocking call that can be stopped; it is run once at most."""
+
+    def run(self) -> T_co:
+        """Does the work, in a worker thread."""
+        ...
+
+    def stop(self) -> None:
+        """Makes `run` return or raise soon, also if it has yet to begin. From any thread."""
+        ...
+
+
+class Turns:
+    """A lane that tasks wait for.
+
+    Args:
+        lane: decides whose turn is next; one with the default patience if None.
+    """
+
+    def __init__(self, lane: Lane | None = None) -> None:
+        self._lane = Lane() if lane is None else lane
+        self._given: dict[Ticket, trio.Event] = {}
+        # trio's default limiter is everybody's: 40 threads elsewhere would hold up the lane.
+        self._threads = trio.CapacityLimiter(1)
+
+    async def run(self, call: Stoppable[T], *, deadline_s: float, batch: bool = False) -> T:
+        """Waits for a turn, then runs the call in a worker thread.
+
+        Cancelled while it waits, it leaves the queue. Cancelled while the call runs, it stops the
+        call and is back when the thread has ended, whatever the call then returned or raised.
+
+        Args:
+            call: the work.
+            deadline_s: see `turn`.
+            batch: see `turn`.
+
+        Returns:
+            What the call returns.
+
+        Raises:
+            Exception: what the call raises, in no group.
+            ValueError: the deadline is not a number.
+        """
+        async with self.turn(deadline_s=deadline_s, batch=batch):
+            return await self.run_held(call)
+
+    @asynccontextmanager
+    async def turn(self, *, deadline_s: float, batch: bool = False) -> AsyncIterator[None]:
+        """Waits for a turn and holds the lane inside the context.
+
+        Args:
+            deadline_s: when the result is due at the listener, on trio's clock; `Pace.due_s`.
+            batch: nobody listens; `deadline_s` does not count.
+
+        Raises:
+            ValueError: the deadline is not a number.
+        """
+        ticket = self._lane.arrive(deadline_s, batch=batch)
+        given = self._given[ticket] = trio.Event()
+        try:
+            self._hand_on_soon()
+            await given.wait()
+            yield
+        finally:
+            del self._given[ticket]
+            if given.is_set():  # also if the turn came in the moment of cancellation
+                self._lane.finish(ticket)
+                self._hand_on_soon()
+            else:
+                self._lane.withdraw(ticket)
+
+    def _hand_on_soon(self) -> None:
+        token = trio.lowlevel.current_trio_token()
+        token.run_sync_soon(self._hand_on, idempotent=True)
+
+    def _hand_on(self) -> None:
+        ticket = self._lane.start(trio.current_time())
+        if ticket is not None:
+            self._given[ticket].set()
+
+    async def run_held(self, call: Stoppable[T]) -> T:
+        """Runs the call inside a `turn`; when cancelled, stops it and waits for its thread.
+
+        trio does not abandon a thread unless told to, and here it must not: one that is still in
+        the model when the interpreter ends would abort the process.
+        """
+        running = True
+        failure: Exception | None = None
+
+        async def stop_when_cancelled() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                if running:
+                    call.stop()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_when_cancelled)
+            try:
+                made = await trio.to_thread.run_sync(call.run, limiter=self._threads)
+            except Exception as error:  # not through the nursery, which would wrap it
+                failure = error
+            running = False
+            nursery.cancel_scope.cancel()
+        # Had this been cancelled, the nursery would have said so.
+        if failure is not None:
+            raise failure
+        return made
