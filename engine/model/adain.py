@@ -1,0 +1,136 @@
+"""AdaIN statistics of the vocoder's 48 sites, predicted from what is known of a segment. Core.
+
+The vocoder normalises every channel over the whole utterance. A window can only be decoded before
+the rest if somebody tells it those means and deviations: `Predictor` does, by a linear map
+from pooled features. Its weights are trained by `bench/train_statistics.py`; how near it comes is
+in `docs/tuning.md` and in the file itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from engine.model.acoustic import Acoustics
+
+Floats = NDArray[np.float32]
+
+#: the shipped weights
+FILE = Path(__file__).with_name("statistics.npz")
+
+
+def pooled(signal: Floats) -> Floats:
+    """What a linear map can use of a signal [channels, time]: six numbers a channel, [6 channels].
+
+    Mean, deviation, mean and deviation of the positive part, cube root of the third central
+    moment, deviation of the difference from one column to the next.
+    """
+    mean = signal.mean(1)
+    centred = signal - mean[:, None]
+    positive = np.maximum(signal, 0)
+    squares = centred * centred
+    return np.concatenate(
+        [
+            mean,
+            np.sqrt(squares.mean(1)),
+            positive.mean(1),
+            positive.std(1),
+            np.cbrt((squares * centred).mean(1)),
+            np.diff(signal, axis=1, append=signal[:, -1:]).std(1),
+        ]
+    ).astype(np.float32)
+
+
+def source_features(source: Floats) -> Floats:
+    """Mean and deviation of the source spectrum [22, steps], [44]."""
+    return np.concatenate([source.mean(1), source.std(1)]).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of some sites, one after another: float32 [channels] each.
+
+    Attributes:
+        mean: over time.
+        deviation: square root of variance plus epsilon.
+    """
+
+    mean: Floats
+    deviation: Floats
+
+    def part(self, sites: slice) -> Statistics:
+        """Those of some of the channels."""
+        return Statistics(self.mean[sites], self.deviation[sites])
+
+
+def acoustic_context(source: Floats, style: Floats, columns: int, speed: float) -> Floats:
+    """What both maps read beside the pooled features: source, style, length and speed."""
+    rest = np.array([np.log(columns), speed], np.float32)
+    return np.concatenate([source_features(source), style, rest])
+
+
+class LinearMap:
+    """Features to statistics: standardise, project, expand. Weights are 8-bit, by column.
+
+    Args:
+        arrays: `mean`, `scale` [features]; `project` int8 [features, rank] and `expand` int8
+            [rank, 2 channels], each with its `_scale` a column; `offset`, `spread` [2 channels]
+            of the targets, which are means and logarithms of deviations.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        a = {name: value.astype(np.float32) for name, value in arrays.items() if name not in _BIG}
+        self._project, self._expand = (np.asarray(arrays[name], np.int8) for name in _BIG)
+        self._mean, self._scale = a["mean"], a["scale"]
+        self._inner = a["project_scale"]
+        self._outer, self._offset = a["expand_scale"] * a["spread"], a["offset"]
+
+    def __call__(self, features: Floats) -> Statistics:
+        """Statistics from the features, float32 [features]."""
+        standard = np.clip((features - self._mean) / self._scale, -_CLIP, _CLIP)
+        inner = standard @ self._project.astype(np.float32) * self._inner
+        raw = inner @ self._expand.astype(np.float32) * self._outer + self._offset
+        mean, log_deviation = np.split(raw, 2)
+        return Statistics(mean, np.exp(log_deviation))
+
+
+_BIG = ("project", "expand")
+#: features further from the training mean, in deviations, say no more than this
+_CLIP = 8.0
+
+
+class Predictor:
+    """The two maps of the shipped file.
+
+    `first` predicts all sites before anything is decoded; `second` those of stage two, much better,
+    once stage one has run over the whole segment.
+    """
+
+    def __init__(self, path: Path = FILE) -> None:
+        with np.load(path) as stored:
+            maps = {
+                which: LinearMap(
+                    {k.removeprefix(which): stored[k] for k in stored.files if k.startswith(which)}
+                )
+                for which in ("first_", "second_")
+            }
+        self._first, self._second = maps["first_"], maps["second_"]
+
+    def first(self, sound: Acoustics) -> Statistics:
+        """All sites, from the acoustic part."""
+        return self._first(_features(sound.features, sound))
+
+    def second(self, sound: Acoustics, upsampled: Floats) -> Statistics:
+        """Stage two's sites, from stage one over the whole segment, float32 [256, rows]."""
+        return self._second(_features(upsampled, sound))
+
+
+def _features(signal: Floats, sound: Acoustics) -> Floats:
+    context = acoustic_context(sound.source, sound.style, sound.columns, sound.speed)
+    return np.concatenate([pooled(signal), context])

@@ -1,0 +1,286 @@
+"""Published model file to the parts that stream. Files, ONNX Runtime; no network.
+
+`acoustic` turns phonemes into features (one cheap pass over a segment), `stage_one` and
+`stage_two` turn features into audio, whole or window by window. They are built once, saved as
+ONNX Runtime optimised them, and found again under a key of everything they depend on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import platform
+import shutil
+import tempfile
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from google.protobuf.message import DecodeError
+from onnx import helper
+
+from engine.errors import AssetError
+from engine.model import rewrite
+from engine.model.graph import Array, Graph, GraphError, cut, values
+from engine.model.runtime import PROVIDERS, options
+from engine.model.sources import Progress
+from engine.model.store import locked
+
+#: changes whenever the same source would give other graphs
+VERSION = 2
+
+#: inputs and outputs of the parts
+TOKENS, STYLE, SPEED = "tokens", "style", "speed"
+FEATURES, SOURCE, DURATIONS = "features", "source", "durations"
+UPSAMPLED, AUDIO = "upsampled", "audio"
+
+_PARTS = ("acoustic", "stage_one", "stage_two")
+_WHAT = "preparing the model"
+_STEPS = len(_PARTS) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Graphs on the disk.
+
+    Attributes:
+        key: of everything that they depend on, 12 hex digits.
+        folder: where they are.
+    """
+
+    key: str
+    folder: Path
+
+    def part(self, name: str) -> Path:
+        """`acoustic`, `stage_one` or `stage_two`."""
+        return self.folder / f"{name}.onnx"
+
+
+def ensure(
+    model: Path, sha256: str, cache: Path, progress: Progress, *, force: bool = False
+) -> Build:
+    """The parts of `model`, built if need be; about half a minute. Blocks.
+
+    Safe when several processes call it at once: one builds, the others wait for it.
+
+    Args:
+        model: the published file, int8, half or single precision.
+        sha256: of the file.
+        cache: where builds are kept, each in a folder of its own; the newest one stays.
+        progress: is told of every step.
+        force: build although there is one.
+
+    Raises:
+        AssetError: the file is no Kokoro model, or the cache cannot be written.
+    """
+    folder = cache.expanduser() / "builds"
+    build = Build(_key(sha256), folder / _key(sha256))
+    if _is_whole(build) and not force:
+        return build
+    try:
+        with locked(folder, lambda: progress("waiting for another process to prepare", 0, None)):
+            if force or not _is_whole(build):
+                _make(model, build, progress)
+    except OSError as error:
+        raise AssetError(_unwritable(folder, error)) from None
+    return build
+
+
+def _key(sha256: str) -> str:
+    depends = (sha256, str(VERSION), ort.__version__, platform.machine(), _processor())
+    return hashlib.sha256("\0".join(depends).encode()).hexdigest()[:12]
+
+
+def _processor() -> str:
+    # The saved graphs hold tensors in blocks of this processor's vector length.
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def _is_whole(build: Build) -> bool:
+    return all(build.part(name).is_file() for name in _PARTS)
+
+
+def _make(model: Path, build: Build, progress: Progress) -> None:
+    """Builds in a process of its own: it takes 3 GB, which this one would never give back."""
+    progress(_WHAT, 0, _STEPS)
+    context = multiprocessing.get_context("spawn")
+    told, telling = context.Pipe(duplex=False)
+    worker = context.Process(target=_work, args=(telling, model, build), daemon=True)
+    worker.start()
+    telling.close()
+    try:
+        while (message := told.recv()) != _STEPS:
+            if isinstance(message, str):
+                raise AssetError(message)
+            progress(_WHAT, message, _STEPS)
+        progress(_WHAT, _STEPS, _STEPS)
+    except EOFError:
+        raise AssetError("The model could not be prepared: 3 GB of memory are needed.") from None
+    finally:
+        worker.join()
+
+
+def _work(telling: Connection, model: Path, build: Build) -> None:
+    """Sends the number of every step that is done; a sentence instead if one fails."""
+    folder = build.folder.parent
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".") as name:
+            parts = split(_read(model))
+            fresh = Path(name) / build.key
+            fresh.mkdir()
+            for number, part in enumerate(_PARTS, 1):
+                telling.send(number)
+                _optimise(getattr(parts, part), fresh / f"{part}.onnx")
+            for old in folder.iterdir():
+                if old.is_dir() and old != Path(name):
+                    shutil.rmtree(old, ignore_errors=True)
+            fresh.rename(build.folder)
+        telling.send(_STEPS)
+    except AssetError as error:
+        telling.send(error.message)
+    except OSError as error:
+        telling.send(_unwritable(folder, error))
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return f"The prepared model cannot be written to {folder}: {error.strerror or error}."
+
+
+def _read(model: Path) -> onnx.ModelProto:
+    try:
+        return onnx.load(model)
+    except (DecodeError, ValueError) as error:
+        raise AssetError(f"{model} is not an ONNX model: {error}.") from None
+
+
+def _optimise(model: onnx.ModelProto, path: Path) -> None:
+    """Saves the graph as ONNX Runtime makes it ready for this processor."""
+    chosen = options(1, optimised=False)
+    chosen.optimized_model_filepath = str(path)
+    ort.InferenceSession(model.SerializeToString(), chosen, providers=PROVIDERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The three graphs, not yet optimised."""
+
+    acoustic: onnx.ModelProto
+    stage_one: onnx.ModelProto
+    stage_two: onnx.ModelProto
+
+
+def split(model: onnx.ModelProto) -> Parts:
+    """The model in three, with statistics as inputs of the stages; it is used up.
+
+    Raises:
+        AssetError: this is not Kokoro's graph.
+    """
+    try:
+        return _split(model)
+    except GraphError as error:
+        raise AssetError(f"The model cannot be prepared for streaming: {error}") from None
+
+
+def _split(model: onnx.ModelProto) -> Parts:
+    rewrite.to_float32(model)
+    rewrite.dequantize(model)
+    rewrite.square_as_product(model)
+    rename(model, names(Graph(model)))
+    rewrite.instance_norm(model, SOURCE)
+    rewrite.stft_as_convolution(model, operator_phases)
+    features, source = values(FEATURES, 1, 512, "columns"), values(SOURCE, 1, 22, "steps")
+    upsampled = values(UPSAMPLED, 1, 256, "rows")
+    norms = [
+        values(name, "channels")
+        for site in Graph(model).all("InstanceNormalization")
+        for name in site.input[1:]
+    ]
+    one = cut(model, [features, source, *norms], [upsampled], "stage_one")
+    two = cut(model, [upsampled, source, *norms], [values(AUDIO, "samples")], "stage_two")
+    sites = [site for part in (one, two) for site in Graph(part).all("InstanceNormalization")]
+    for at, name in ((1, rewrite.GAIN), (2, rewrite.BIAS)):
+        parts = [site.input[at] for site in sites]
+        model.graph.node.append(helper.make_node("Concat", parts, [name], axis=0))
+    outputs = [features, source, values(DURATIONS, 1, "tokens")]
+    outputs += [values(name, "channels") for name in (rewrite.GAIN, rewrite.BIAS)]
+    acoustic = cut(model, list(model.graph.input), outputs, "acoustic")
+    for stage in (one, two):
+        rewrite.two_dimensional(stage)
+        rewrite.statistics_as_inputs(stage)
+        rewrite.fold_snake(stage)
+    return Parts(acoustic, one, two)
+
+
+def names(graph: Graph) -> dict[str, str]:
+    """Names differ between exports, so the cuts are found by what is around them."""
+    ups = [
+        before.input[0]
+        for item in graph.all("ConvTranspose")
+        if (before := graph.maker(item.input[0], "LeakyRelu")) is not None
+        and graph.constant(item.input[1]).shape[1] > 1
+    ]
+    sources = [
+        item.output[0]
+        for item in graph.all("Concat")
+        if len(item.input) == 2
+        and graph.maker(item.input[0], "Sqrt") is not None
+        and graph.maker(item.input[1], "Where") is not None
+    ]
+    durations = [
+        item.output[0]
+        for item in graph.all("Clip", "Max")
+        if graph.maker(item.input[0], "Round") is not None
+    ]
+    inputs = {value.name: value.type.tensor_type.elem_type for value in graph.model.graph.input}
+    tokens = "input_ids" if "input_ids" in inputs else TOKENS
+    if (len(ups), len(sources), len(durations), len(graph.model.graph.output)) != (2, 1, 1, 1):
+        raise GraphError("it is not built like Kokoro-82M.")
+    if not {tokens, STYLE, SPEED} <= set(inputs):
+        raise GraphError("its inputs are not Kokoro-82M's.")
+    if inputs[SPEED] != onnx.TensorProto.FLOAT:
+        # Such exports cast 1.3 to 1 in silence.
+        raise GraphError("it takes whole numbers as speed; use the v1.0 export.")
+    return {
+        tokens: TOKENS,
+        ups[0]: FEATURES,
+        ups[1]: UPSAMPLED,
+        sources[0]: SOURCE,
+        durations[0]: DURATIONS,
+        graph.model.graph.output[0].name: AUDIO,
+    }
+
+
+def rename(model: onnx.ModelProto, names: dict[str, str]) -> None:
+    """Gives tensors the names of the parts' inputs and outputs."""
+    for item in model.graph.node:
+        for field in (item.input, item.output):
+            for at, name in enumerate(field):
+                field[at] = names.get(name, name)
+    for value in (*model.graph.input, *model.graph.output):
+        value.name = names.get(value.name, value.name)
+
+
+def operator_phases(size: int, hop: int, window: Array, level: float) -> Array:
+    """The phase that ONNX Runtime's STFT gives each bin of a constant signal on this machine."""
+    signal = helper.make_node("STFT", ["x", "hop", "window", "size"], ["y"], onesided=1)
+    constants = {"hop": np.int64(hop), "window": window, "size": np.int64(size)}
+    graph = helper.make_graph(
+        [signal],
+        "stft",
+        [values("x", 1, "samples")],
+        [values("y", 1, "frames", "bins", 2)],
+        [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    x = np.full((1, size + 3 * hop), level, np.float32)
+    (spectrum,) = session.run(None, {"x": x})
+    re, im = spectrum[0, 1, :, 0], spectrum[0, 1, :, 1]
+    return np.asarray(np.arctan2(im, re))
