@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -77,15 +78,22 @@ async def _play(events: AsyncIterator[Event], sink: Sink) -> tuple[int, float, f
     return samples, first_s, compute_s
 
 
-async def show_assets(settings: Settings) -> None:
-    """Fetches what is missing and says where everything is."""
+async def show_assets(settings: Settings, *, force: bool = False) -> None:
+    """Fetches and prepares what is missing, and says where everything is."""
+    from engine.model import build  # ONNX takes a second
+
     with shown_progress() as progress:
-        found = await trio.to_thread.run_sync(
-            lambda: assets.ensure(
+
+        def ensure() -> tuple[assets.Assets, build.Build]:
+            found = assets.ensure(
                 folder=settings.model_dir, cache=settings.cache_dir, progress=progress
             )
-        )
+            cache = settings.cache_dir
+            return found, build.ensure(found.model, found.sha256, cache, progress, force=force)
+
+        found, built = await trio.to_thread.run_sync(ensure)
     print(f"model   {found.model} ({found.precision}, sha256 {found.sha256})")
+    print(f"        prepared in {built.folder}")
     print(f"voices  {found.voices} ({len(found.voice_names())})")
 
 
@@ -120,14 +128,19 @@ def main(
     lang: Annotated[str | None, typer.Option(help="such as en-us; default: the voice's")] = None,
     device: Annotated[str | None, typer.Option(help="name of the sound device")] = None,
     list_voices: Annotated[bool, typer.Option("--voices", help="list the voices")] = False,
-    fetch: Annotated[bool, typer.Option("--assets", help="fetch model and voices")] = False,
+    fetch: Annotated[
+        bool, typer.Option("--assets", help="fetch and prepare model and voices")
+    ] = False,
+    rebuild: Annotated[bool, typer.Option("--build", help="prepare the model anew")] = False,
     settings: Annotated[bool, typer.Option("--config", help="show all settings")] = False,
 ) -> None:
     """Speaks a text aloud, or into a WAV file, in this process."""
     if settings:
         sys.exit(show_config())
-    if fetch or list_voices:
-        sys.exit(process.run(show_assets if fetch else show_voices))
+    if rebuild or fetch:
+        sys.exit(process.run(partial(show_assets, force=rebuild)))
+    if list_voices:
+        sys.exit(process.run(show_voices))
 
     async def speak(loaded: Settings) -> None:
         words = text if text is not None else _standard_input()

@@ -54,6 +54,12 @@ class Settings(BaseSettings):
     voice: str = Field("af_heart", description="voice when a request names none")
     threads: int = Field(0, ge=0, le=256, description="inference threads; 0: one per core")
     frame_ms: int = Field(50, ge=20, le=100, description="length of a frame in ms")
+    first_audio_ms: int = Field(
+        300, ge=0, description="how long the first sound may take if that makes it better"
+    )
+    cache_mb: int = Field(
+        64, ge=0, le=4096, description="audio kept for phrases that come again; 0: nothing is kept"
+    )
 
     # limits
     # In UTF-8 any such text fits a message of 64 KiB; a sender that escapes it may have to send less.
@@ -96,7 +102,9 @@ class Settings(BaseSettings):
             raise ValueError("must be a loopback address such as 127.0.0.1: there is no token yet")
         return value
 
-    @field_validator("text_chars", "http_text_chars", "max_lead_ms", "streams", "connections")
+    @field_validator(
+        "text_chars", "http_text_chars", "max_lead_ms", "streams", "connections", "first_audio_ms"
+    )
     @classmethod
     def _bounded(cls, value: int) -> int:
         if value > 10_000_000:

@@ -38,7 +38,8 @@ DROPPED_SYMBOLS = Counter(
 )
 FIRST_AUDIO = Histogram(
     "kokoro_live_first_audio_seconds",
-    "Request to first frame that holds sound",
+    "Request to first frame that holds sound, by whether any of it came from the cache",
+    ["cached"],
     buckets=(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10),
     registry=REGISTRY,
 )

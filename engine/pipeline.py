@@ -1,92 +1,156 @@
-"""The tasks of one utterance: segments -> phonemes -> audio -> events. Shell.
+"""The tasks of one utterance: sentences -> segments -> speech -> audio -> events. Shell.
 
 Each stage is an async generator over the stage before it and runs in a task of its own, with a
-bounded channel between: while a segment is inferred, the next one becomes phonemes, and nothing
-runs further ahead than that. An error travels down the channels like an item, so that what was
-made before it is still delivered, and is raised at the far end. Leaving the context cancels all
-stages and stops the model's current call.
+bounded channel between: while a segment is decoded, the next one has its acoustic pass and the one
+after that becomes phonemes, and nothing runs further ahead than that. An error travels down the
+channels like an item, so that what was made before it is still delivered, and is raised at the far
+end. Leaving the context cancels all stages and stops the model's current call.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import structlog
 import trio
 from numpy.typing import NDArray
 
-from engine import metrics
-from engine.audio import SAMPLE_RATE, is_audible, samples_to_ms, to_pcm
+from engine import metrics, timing
+from engine.audio import SAMPLE_RATE, is_audible, pcm_samples, samples_to_ms, silence
 from engine.errors import EngineError, SynthesisFailed, blame
 from engine.framing import Framer
+from engine.lane import Pace
 from engine.metrics import Timeline
 from engine.request import (
     Done,
     Event,
     Frame,
+    Marks,
     Notice,
     Opened,
     SegmentDone,
     SegmentStart,
     SpeechRequest,
+    WordMark,
 )
 from engine.text.languages import Language
-from engine.text.segment import Segment, segments
+from engine.text.segment import Segment, Segmenter, Sentence, sentences
+from engine.text.words import Word
 
 log = structlog.get_logger("engine")
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """A segment that is ready to be decoded, or was decoded before.
+
+    Attributes:
+        phonemes: what is spoken.
+        durations: int [phonemes + 2], frames of 600 samples (`engine.timing`).
+        key: names the same speech, made again.
+        sound: what it is decoded from; the maker's own.
+        pcm: the trimmed audio, if it is there already.
+        start: sample of the uncut audio that `pcm` begins with.
+        compute_s: what the acoustic pass took.
+    """
+
+    phonemes: str
+    durations: NDArray[np.int64]
+    key: str = ""
+    sound: object = None
+    pcm: bytes | None = None
+    start: int | None = None
+    compute_s: float = 0.0
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First sample of the uncut audio that may be sound, and one past the last."""
+        return timing.spoken_span(self.phonemes, self.durations)
+
+    @property
+    def samples(self) -> int:
+        """Length of the trimmed audio; before there is any, the most it can be."""
+        start, stop = self.span
+        return stop - start if self.pcm is None else pcm_samples(self.pcm)
+
+
+class Piece(NamedTuple):
+    """Trimmed audio.
+
+    Attributes:
+        pcm: never empty.
+        compute_s: what the model took for it, without waiting for its turn.
+        start: sample of the uncut audio that the segment's first piece begins with.
+    """
+
+    pcm: bytes
+    compute_s: float
+    start: int | None
+
+
 class Voicing(Protocol):
     """What the stages need from the engine; each call may wait for its turn."""
 
-    async def phonemes(self, text: str, language: Language) -> str:
-        """Phonemes that the model knows; empty if there is nothing to speak."""
+    async def words(self, sentence: Sentence, language: Language) -> list[Word]:
+        """Words with phonemes that the model knows; none if there is nothing to speak."""
         ...
 
-    def units(self, phonemes: str) -> list[str]:
-        """Pieces that the model can take, in order."""
+    async def prepare(
+        self, phonemes: str, voice: str, speed: float, *, deadline_s: float, batch: bool
+    ) -> Speech:
+        """Durations, and all that decoding needs."""
         ...
 
-    async def infer(
-        self, phonemes: str, voice: str, speed: float
-    ) -> tuple[NDArray[np.float32], float]:
-        """Audio of one unit, and the seconds that the model took without waiting for its turn."""
+    def pieces(self, speech: Speech, pace: Pace, *, batch: bool) -> AsyncGenerator[Piece]:
+        """The trimmed audio, piece by piece; none if the segment has no sound."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A request with everything resolved."""
+    """A request with everything resolved.
+
+    Attributes:
+        budget_s: how long the first sound may take if that makes it better.
+    """
 
     request: SpeechRequest
     voice: str
     language: Language
     frame_samples: int
+    budget_s: float = 0.0
+
+    @property
+    def batch(self) -> bool:
+        """Whether nobody listens while it is made."""
+        return self.request.priority == "batch"
 
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """A segment and its phonemes, which may be none."""
+    """A segment with its speech; None if there is nothing to speak."""
 
     segment: Segment
-    phonemes: str
+    speech: Speech | None
+    pause: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Audio:
-    """PCM of one unit of a segment."""
+    """PCM of a segment: first the pause before it, last nothing."""
 
     spoken: _Spoken
     pcm: bytes
     compute_ms: float
-    first: bool
-    final: bool
+    start: int | None = None
+    first: bool = False
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +166,7 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIter
         EngineError: what a stage failed with.
     """
     timeline = Timeline(trio.current_time())
+    pace = Pace(trio.current_time(), utterance.budget_s)
     raised: Exception | None = None
     async with trio.open_nursery() as nursery:
 
@@ -110,9 +175,9 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIter
             nursery.start_soon(_work, work, send)
             return _items(receive)
 
-        cut = stage(_segments(utterance), 0)
-        spoken = stage(_phonemes(cut, utterance, voicing, timeline), 1)
-        audio = stage(_infer(spoken, utterance, voicing, timeline), 1)
+        cut = stage(_segments(utterance, voicing, timeline), 1)
+        spoken = stage(_speech(cut, utterance, voicing, pace), 1)
+        audio = stage(_decode(spoken, utterance, voicing, pace, timeline), 1)
         async with aclosing(stage(_events(audio, utterance, timeline), 0)) as events:
             try:
                 yield events
@@ -126,17 +191,20 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIter
 
 
 async def _work(work: AsyncGenerator[T], send: trio.MemorySendChannel[T | _Failure]) -> None:
+    # Broken means: the next stage has failed and says so itself.
     async with send, aclosing(work) as items:
-        try:
-            async for item in items:
-                await send.send(item)
-        except EngineError as error:
-            await send.send(_Failure(error))
-        except trio.BrokenResourceError:
-            pass  # the next stage has failed and says so itself
-        except Exception as error:
-            log.error("stage crashed", error=blame(error))
-            await send.send(_Failure(SynthesisFailed("The engine failed on a part of the text.")))
+        with suppress(trio.BrokenResourceError):
+            try:
+                async for item in items:
+                    await send.send(item)
+            except EngineError as error:
+                await send.send(_Failure(error))
+            except trio.BrokenResourceError:
+                raise
+            except Exception as error:
+                log.error("stage crashed", error=blame(error))
+                failed = SynthesisFailed("The engine failed on a part of the text.")
+                await send.send(_Failure(failed))
 
 
 async def _items(receive: trio.MemoryReceiveChannel[T | _Failure]) -> AsyncGenerator[T]:
@@ -147,42 +215,66 @@ async def _items(receive: trio.MemoryReceiveChannel[T | _Failure]) -> AsyncGener
             yield item
 
 
-async def _segments(utterance: Utterance) -> AsyncGenerator[Segment]:
-    for segment in segments(utterance.request.text, utterance.language.sentences):
+async def _segments(
+    utterance: Utterance, voicing: Voicing, timeline: Timeline
+) -> AsyncGenerator[Segment]:
+    segmenter = Segmenter()
+    language = utterance.language
+    for sentence in sentences(utterance.request.text, language.sentences):
+        words = await voicing.words(sentence, language)
+        timeline.phonemes(trio.current_time())
+        for segment in segmenter.push(sentence, words):
+            yield segment
+    for segment in segmenter.end():
         yield segment
 
 
-async def _phonemes(
-    cut: AsyncGenerator[Segment], utterance: Utterance, voicing: Voicing, timeline: Timeline
+async def _speech(
+    cut: AsyncGenerator[Segment], utterance: Utterance, voicing: Voicing, pace: Pace
 ) -> AsyncGenerator[_Spoken]:
+    request = utterance.request
     async with aclosing(cut):
         async for segment in cut:
-            phonemes = await voicing.phonemes(segment.text, utterance.language)
-            timeline.phonemes(trio.current_time())
-            yield _Spoken(segment, phonemes)
+            if not segment.phonemes:
+                yield _Spoken(segment, None, 0)
+                continue
+            speech = await voicing.prepare(
+                segment.phonemes,
+                utterance.voice,
+                request.speed,
+                deadline_s=pace.next_due_s,
+                batch=utterance.batch,
+            )
+            pause = timing.pause_samples(segment.pause, request.speed)
+            pace.planned(pause + speech.samples)
+            yield _Spoken(segment, speech, pause)
 
 
-async def _infer(
-    spoken: AsyncGenerator[_Spoken], utterance: Utterance, voicing: Voicing, timeline: Timeline
+async def _decode(
+    spoken: AsyncGenerator[_Spoken],
+    utterance: Utterance,
+    voicing: Voicing,
+    pace: Pace,
+    timeline: Timeline,
 ) -> AsyncGenerator[_Audio | _Spoken]:
-    """Audio, unit by unit; a segment with nothing to speak is passed on as it is."""
+    """Audio, piece by piece; a segment with nothing to speak is passed on as it is."""
     async with aclosing(spoken):
         async for item in spoken:
-            units = voicing.units(item.phonemes)
-            if not units:
+            if item.speech is None:
                 yield item
-            for number, unit in enumerate(units, 1):
-                audio, compute_s = await voicing.infer(
-                    unit, utterance.voice, utterance.request.speed
-                )
-                timeline.inferred(trio.current_time())
-                yield _Audio(
-                    spoken=item,
-                    pcm=to_pcm(audio),
-                    compute_ms=compute_s * 1000,
-                    first=number == 1,
-                    final=number == len(units),
-                )
+                continue
+            rest = item.speech.samples
+            if item.pause:  # else the stream's first piece would not be due at once
+                pace.made(trio.current_time(), item.pause)
+            yield _Audio(item, silence(item.pause), item.speech.compute_s * 1000, first=True)
+            async with aclosing(voicing.pieces(item.speech, pace, batch=utterance.batch)) as made:
+                async for piece in made:
+                    timeline.inferred(trio.current_time())
+                    pace.made(trio.current_time(), pcm_samples(piece.pcm))
+                    rest -= pcm_samples(piece.pcm)
+                    yield _Audio(item, piece.pcm, piece.compute_s * 1000, piece.start)
+            pace.planned(-rest)  # it was trimmed
+            yield _Audio(item, b"", 0.0, final=True)
 
 
 async def _events(
@@ -193,15 +285,19 @@ async def _events(
         voice=utterance.voice, lang=utterance.language.tag, speed=request.speed, key=request.key
     )
     framer = Framer(utterance.frame_samples)
-    index, began, compute_ms = 0, 0, 0.0
+    index, began, compute_ms, cached = 0, 0, 0.0, False
+    told = False  # where the words of this segment are
     async with aclosing(audio):
         async for item in audio:
             if isinstance(item, _Spoken):
                 yield _skipped(item.segment)
                 continue
             if item.first:
-                began, compute_ms = framer.sample, 0.0
+                began, compute_ms, told = framer.sample, 0.0, not request.marks
                 yield _start(item.spoken, index, began)
+            if item.start is not None and not told:
+                yield _marks(item.spoken, index, began + item.spoken.pause, item.start)
+                told = True
             compute_ms += item.compute_ms
             frames = [*framer.push(item.pcm), *(framer.end_segment() if item.final else ())]
             for frame in frames:
@@ -209,6 +305,7 @@ async def _events(
                 yield frame
             if item.final:
                 samples = framer.sample - began
+                cached = cached or _was_there(item.spoken)
                 metrics.AUDIO_SECONDS.inc(samples / SAMPLE_RATE)
                 metrics.COMPUTE_SECONDS.inc(compute_ms / 1000)
                 yield SegmentDone(index=index, samples=samples, compute_ms=round(compute_ms, 1))
@@ -216,14 +313,21 @@ async def _events(
     if not index:
         yield Notice(code="nothing_to_speak", message="The text holds nothing that can be spoken.")
     yield framer.last()
-    log.debug("spoken", chars=len(request.text), segments=index, **timeline.as_ms())
+    if timeline.ttfa_ms is not None:
+        metrics.FIRST_AUDIO.labels("yes" if cached else "no").observe(timeline.ttfa_ms / 1000)
+    log.debug("spoken", chars=len(request.text), segments=index, cached=cached, **timeline.as_ms())
     yield Done(
         samples=framer.sample,
         audio_ms=samples_to_ms(framer.sample),
         chars=len(request.text),
         segments=index,
         ttfa_ms=timeline.ttfa_ms,
+        cached=cached,
     )
+
+
+def _was_there(spoken: _Spoken) -> bool:
+    return spoken.speech is not None and spoken.speech.pcm is not None
 
 
 def _start(spoken: _Spoken, index: int, sample: int) -> SegmentStart:
@@ -233,7 +337,36 @@ def _start(spoken: _Spoken, index: int, sample: int) -> SegmentStart:
         char_start=spoken.segment.start,
         char_end=spoken.segment.end,
         sample=sample,
-        phonemes=spoken.phonemes,
+        phonemes=spoken.segment.phonemes,
+    )
+
+
+def _marks(spoken: _Spoken, index: int, sample: int, start: int) -> Marks:
+    """Where the segment's words and phonemes are.
+
+    Args:
+        spoken: the segment.
+        index: its number.
+        sample: of the stream, at which its trimmed audio begins.
+        start: sample of the uncut audio that it begins with.
+    """
+    speech = spoken.speech
+    assert speech is not None  # only what is spoken has audio
+    kept = (start, min(speech.span[1], start + speech.samples))
+    words = timing.word_samples(spoken.segment.words, speech.durations, kept)
+    phonemes = np.clip(timing.phoneme_samples(speech.durations)[:, 0], *kept) - start
+    return Marks(
+        index=index,
+        words=tuple(
+            WordMark(
+                char_start=word.char_start,
+                char_end=word.char_end,
+                sample=sample + first,
+                samples=stop - first,
+            )
+            for word, (first, stop) in zip(spoken.segment.words, words, strict=True)
+        ),
+        phonemes=tuple(sample + int(at) for at in phonemes),
     )
 
 
@@ -246,6 +379,4 @@ def _skipped(segment: Segment) -> Notice:
 
 def _note_sound(frame: Frame, timeline: Timeline) -> None:
     if timeline.first_audio_s is None and is_audible(frame.pcm):
-        now = trio.current_time()
-        timeline.first_audio(now)
-        metrics.FIRST_AUDIO.observe(now - timeline.text_in_s)
+        timeline.first_audio(trio.current_time())

@@ -8,8 +8,8 @@ three to the same rules:
 1. The first event is `Opened`, the last is `Done`; nothing follows `Done`.
 2. Frames are numbered 0, 1, 2 … and `sample` of a frame is the number of samples before it.
    The first frame has `first`, the last has `last`; a `last` frame may be empty.
-3. A `SegmentStart` comes before the first frame of its segment, which has `segment_first`;
-   a `SegmentDone` comes after the last. A frame never holds samples of two segments, so the last
+3. A `SegmentStart` comes before the first frame of its segment, which has `segment_first`; a
+   `SegmentDone` comes after the last; `Marks`, if asked for, before the first one with sound. A frame never holds samples of two segments, so the last
    frame of a segment may be short; every other frame has the full length.
 4. Segments are spans of the original text, in order and not overlapping.
 5. A request that cannot be spoken raises an `EngineError`: on entry if it can be known then,
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -42,6 +42,8 @@ class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=Tru
         lang: a language tag such as `en-us`; None is the voice's own language.
         speed: 0.25–4.0, 1 is the model's natural pace.
         key: a name the caller gives the stream; carried back, never interpreted.
+        marks: whether to tell where words and phonemes are (`Marks`).
+        priority: `batch` if nobody listens while it is made; it gets the time that `live` leaves.
     """
 
     text: str
@@ -49,6 +51,8 @@ class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=Tru
     lang: str | None = None
     speed: float = 1.0
     key: str | None = None
+    marks: bool = False
+    priority: Literal["live", "batch"] = "live"
 
 
 class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -73,6 +77,28 @@ class SegmentStart(Event, kw_only=True, frozen=True):
     char_end: int
     sample: int
     phonemes: str | None = None
+
+
+class WordMark(msgspec.Struct, kw_only=True, frozen=True):
+    """A word: characters of the original text, samples of the stream."""
+
+    char_start: int
+    char_end: int
+    sample: int
+    samples: int
+
+
+class Marks(Event, kw_only=True, frozen=True):
+    """Where the words of a segment are; comes before its first sound if `marks` was asked for.
+
+    Attributes:
+        words: in order.
+        phonemes: for every phoneme of the `SegmentStart`, the sample of the stream it begins at.
+    """
+
+    index: int
+    words: tuple[WordMark, ...]
+    phonemes: tuple[int, ...]
 
 
 class Frame(Event, kw_only=True, frozen=True):

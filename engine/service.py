@@ -1,8 +1,6 @@
 """The engine in this process: model, voices, G2P and the streams that share them. Shell.
 
-Implements `Speak`, `Describe` and what the pipeline's stages ask for. One inference runs at a
-time, with all cores (two at once are slower in sum), and one G2P call at a time (espeak-ng keeps
-global state); whoever waits is served in order of arrival.
+Implements `Speak` and `Describe`; `synthesis` does what the pipeline's stages ask for.
 """
 
 from __future__ import annotations
@@ -10,30 +8,23 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import NamedTuple
 
-import numpy as np
 import structlog
 import trio
-from numpy.typing import NDArray
 
 from engine import metrics, pipeline
 from engine.audio import ms_to_samples
 from engine.config import Settings
-from engine.errors import (
-    EngineError,
-    InvalidRequest,
-    SetupError,
-    SynthesisFailed,
-    TextTooLong,
-    blame,
-)
-from engine.model import assets
-from engine.model.kokoro import KokoroModel
+from engine.errors import EngineError, InvalidRequest, SetupError, TextTooLong, blame
+from engine.model import assets, build
+from engine.model.acoustic import Acoustic
+from engine.model.adain import Predictor
+from engine.model.vocoder import Vocoder
 from engine.request import MAX_SPEED, MIN_SPEED, Done, Event, ModelInfo, SpeechRequest
+from engine.synthesis import Model, Synthesis, warm_up
 from engine.text import languages
-from engine.text.clean import has_letters_or_digits
 from engine.text.g2p import G2P
-from engine.text.languages import Language
 from engine.voices import Voices
 
 log = structlog.get_logger("engine")
@@ -43,17 +34,14 @@ class KokoroService:
     """Speaks. Made by `load`."""
 
     def __init__(
-        self, model: KokoroModel, voices: Voices, g2p: G2P, info: ModelInfo, settings: Settings
+        self, synthesis: Synthesis, voices: Voices, info: ModelInfo, settings: Settings
     ) -> None:
         self.model = info
         self.voices = voices.infos()
         self.voices_hash = voices.hash
-        self._model = model
+        self._synthesis = synthesis
         self._voices = voices
-        self._g2p = g2p
         self._settings = settings
-        self._inference = trio.CapacityLimiter(1)
-        self._reading = trio.CapacityLimiter(1)
 
     @asynccontextmanager
     async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
@@ -71,7 +59,7 @@ class KokoroService:
         metrics.ACTIVE.inc()
         try:
             async with (
-                pipeline.run(utterance, self) as events,
+                pipeline.run(utterance, self._synthesis) as events,
                 aclosing(watched(events)) as told,
             ):
                 yield told
@@ -102,61 +90,24 @@ class KokoroService:
             voice=voice,
             language=languages.resolve(request.lang, voice),
             frame_samples=ms_to_samples(self._settings.frame_ms),
+            budget_s=self._settings.first_audio_ms / 1000,
         )
 
-    # --- what the stages ask for (pipeline.Voicing) --------------------------------------------
 
-    async def phonemes(self, text: str, language: Language) -> str:
-        """Phonemes that the model knows; empty if there is nothing to speak."""
-        spoken = await trio.to_thread.run_sync(
-            self._g2p.phonemes, text, language, limiter=self._reading
-        )
-        known = self._model.known(spoken)
-        metrics.DROPPED_SYMBOLS.inc(len(spoken) - len(known))
-        return known if has_letters_or_digits(known) else ""
-
-    def units(self, phonemes: str) -> list[str]:
-        """Pieces of at most 510 phonemes; none of them is lost."""
-        return self._model.split(phonemes)
-
-    async def infer(
-        self, phonemes: str, voice: str, speed: float
-    ) -> tuple[NDArray[np.float32], float]:
-        """Audio of one unit and its compute time; when cancelled, the model stops in about 20 ms."""
-        tokens = self._model.tokens(phonemes)
-        call = self._model.call(tokens, self._voices.style(voice, len(tokens)), speed)
-
-        async def stop_when_cancelled() -> None:
-            try:
-                await trio.sleep_forever()
-            finally:
-                call.stop()
-
-        made: tuple[NDArray[np.float32], float] | SynthesisFailed
-        async with self._inference, trio.open_nursery() as nursery:
-            nursery.start_soon(stop_when_cancelled)
-            # The thread is not abandoned but stopped: one that is still in the model when the
-            # interpreter ends would abort the process.
-            with trio.CancelScope(shield=True):
-                try:
-                    made = await trio.to_thread.run_sync(call.run)
-                except SynthesisFailed as error:  # not through the nursery, which would wrap it
-                    made = error
-            nursery.cancel_scope.cancel()
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if isinstance(made, SynthesisFailed):
-            raise made
-        return made
+#: warms every path up: about as long as the largest window, with a word for espeak-ng
+_WARM_UP = "The zyxophone is warm and ready."
 
 
 async def load(settings: Settings, *, progress: assets.Progress = lambda *_: None) -> KokoroService:
-    """Fetches what is missing, loads everything, and speaks once so that the first user need not.
+    """Fetches and prepares what is missing, loads everything, and warms it up.
+
+    The first user need not wait for anything that the tenth does not wait for.
 
     Raises:
         SetupError: something cannot be had; the sentence says what to do.
     """
     g2p = G2P()
-    loaded: tuple[KokoroModel, Voices, ModelInfo] | SetupError
+    loaded: _Loaded | SetupError
 
     async def read_language() -> None:
         try:
@@ -175,11 +126,26 @@ async def load(settings: Settings, *, progress: assets.Progress = lambda *_: Non
     if isinstance(loaded, SetupError):
         raise loaded
     model, voices, info = loaded
-    service = KokoroService(model, voices, g2p, info, settings)
     voices.check(settings.voice)
-    async with service(SpeechRequest(text="Ready.")) as events:
+    english = languages.resolve("en-us", settings.voice)
+    spoken = await trio.to_thread.run_sync(g2p.phonemes, _WARM_UP, english)
+    phonemes = model.acoustic.known(spoken)
+    call = model.acoustic.call(phonemes, voices.style(settings.voice, len(phonemes)), 1.0)
+    costs = await trio.to_thread.run_sync(lambda: warm_up(model, call.run()))
+    synthesis = Synthesis(
+        model,
+        info.build,
+        voices,
+        g2p,
+        costs=costs,
+        budget_s=settings.first_audio_ms / 1000,
+        cache_bytes=settings.cache_mb * 1_000_000,
+    )
+    service = KokoroService(synthesis, voices, info, settings)
+    async with service(SpeechRequest(text=_WARM_UP)) as events:
         async for _ in events:
             pass
+    synthesis.forget()
     # spaCy and the lexicon are 108,000 objects that live for ever: without this, a full garbage
     # collection stops every thread for 50 to 107 ms (measured).
     gc.collect()
@@ -187,15 +153,21 @@ async def load(settings: Settings, *, progress: assets.Progress = lambda *_: Non
     return service
 
 
-def _read_model(
-    settings: Settings, progress: assets.Progress
-) -> tuple[KokoroModel, Voices, ModelInfo]:
+class _Loaded(NamedTuple):
+    model: Model
+    voices: Voices
+    info: ModelInfo
+
+
+def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir, progress=progress)
-    model = KokoroModel(found.model, settings.threads)
+    built = build.ensure(found.model, found.sha256, settings.cache_dir, progress)
+    acoustic = Acoustic(built.part("acoustic"), settings.threads)
+    vocoder = Vocoder(built.part("stage_one"), built.part("stage_two"), settings.threads)
     info = ModelInfo(
         name="kokoro-82m-v1.0",
-        build=found.sha256[:12],
+        build=built.key,
         precision=found.precision,
-        provider=model.provider,
+        provider=acoustic.provider,
     )
-    return model, Voices(found.voices), info
+    return _Loaded(Model(acoustic, vocoder, Predictor()), Voices(found.voices), info)

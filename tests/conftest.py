@@ -38,5 +38,6 @@ def real_assets(real_settings: Settings) -> Assets:
 
 @pytest.fixture(scope="session")
 def real_service(real_settings: Settings, real_assets: Assets) -> service.KokoroService:
-    """The real engine, loaded once: model, voices and G2P."""
-    return trio.run(partial(service.load, real_settings))
+    """The real engine, loaded once: model, voices and G2P. It keeps no audio: no test is to hear
+    what another one said."""
+    return trio.run(partial(service.load, real_settings.model_copy(update={"cache_mb": 0})))

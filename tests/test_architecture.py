@@ -94,7 +94,9 @@ def test_core_modules_have_no_io_clock_or_threads(name: str) -> None:
 def test_the_core_is_where_it_should_be() -> None:
     expected = {
         "engine.audio", "engine.request", "engine.errors", "engine.framing", "engine.metrics",
-        "engine.text.segment", "engine.text.clean", "engine.text.languages",
+        "engine.lane", "engine.ladder", "engine.timing",
+        "engine.model.adain", "engine.model.geometry", "engine.model.graph", "engine.model.rewrite",
+        "engine.text.segment", "engine.text.clean", "engine.text.languages", "engine.text.words",
         "wsproto_api.messages", "wsproto_api.frames", "wsproto_api.session",
         "wsproto_api.security", "wsproto_api.stream",
         "playerd.playout", "playerd.ring", "playerd.items",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.request import SpeechRequest
+from engine.audio import SAMPLE_RATE, is_audible
+from engine.request import SegmentDone, SegmentStart, SpeechRequest
 from engine.service import KokoroService
-from engine.text.languages import LANGUAGES
+from engine.text.segment import HARD_LIMIT
 from tests.support.reading import hear
 from tests.support.transcribe import transcribe, word_errors
 
@@ -49,15 +50,22 @@ async def test_the_last_word_of_a_long_text_is_there(real_service: KokoroService
     assert transcribe(heard.audio).split()[-2:] == ["is", "all"]
 
 
-async def test_more_than_510_phonemes_in_one_segment_are_all_spoken(
+async def test_more_than_510_phonemes_in_one_sentence_are_all_spoken(
     real_service: KokoroService,
 ) -> None:
-    # "www…" is one segment of 300 characters, and its letters' names are far over the limit.
-    phonemes = await real_service.phonemes("w w w " * 50, LANGUAGES[0])
-    units = real_service.units(phonemes)
-    assert len(units) > 1
-    assert max(map(len, units)) <= 510
-    assert "".join("".join(units).split()) == "".join(phonemes.split())
+    # The names of the letters are far over the limit of the model, and no mark says where to cut.
+    text = "w " * 58
+    heard = await hear(real_service, SpeechRequest(text=text, speed=4.0))
+    starts = heard.of(SegmentStart)
+    phonemes = [start.phonemes or "" for start in starts]
+    assert all(0 < len(part) <= HARD_LIMIT for part in phonemes)
+    assert sum(part.count("dˈʌb") for part in phonemes) == 58
+    assert len("".join(phonemes)) > 510
+    assert " ".join(start.text for start in starts) == text.strip()
+    for start, done in zip(starts, heard.of(SegmentDone), strict=True):
+        # "double u" takes so long even in a hurry
+        assert done.samples > start.text.count("w") * 0.1 * SAMPLE_RATE
+        assert is_audible(heard.pcm[2 * start.sample : 2 * (start.sample + done.samples)])
 
 
 def test_the_yardstick_counts_words() -> None:

@@ -246,7 +246,7 @@ class WebSocketSpeak:
                             over = True
                             yield received
                             return
-                        case Event():  # opened, segment, segment.done, warning
+                        case Event():  # opened, segment, marks, segment.done, warning
                             yield received
                         case _:
                             pass

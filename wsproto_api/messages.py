@@ -20,6 +20,7 @@ from engine.request import (
     Done,
     Event,
     Frame,
+    Marks,
     ModelInfo,
     Notice,
     Opened,
@@ -169,6 +170,12 @@ class Segment(SegmentStart, tag_field="type", tag="segment", kw_only=True, froze
     stream: int
 
 
+class SegmentMarks(Marks, tag_field="type", tag="marks", kw_only=True, frozen=True):
+    """Where words and phonemes of a segment are; only if the request asked for `marks`."""
+
+    stream: int
+
+
 class SegmentFinished(SegmentDone, tag_field="type", tag="segment.done", kw_only=True, frozen=True):
     """All frames of a segment were sent."""
 
@@ -276,8 +283,8 @@ def _vocabulary(*structs: type[msgspec.Struct]) -> Vocabulary:
 
 ENGINE_CLIENT = _vocabulary(Speak, Cancel, Subscribe, Unsubscribe, AskVoices, AskStatus, Ping)
 ENGINE_SERVER = _vocabulary(
-    Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentFinished, StreamDone, StreamCancelled,
-    Voices, Status, Pong,
+    Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentMarks, SegmentFinished, StreamDone,
+    StreamCancelled, Voices, Status, Pong,
 )  # fmt: skip
 PLAYER_CLIENT = _vocabulary(PlayerSpeak, PlayerStop, AskStatus, Ping)
 PLAYER_SERVER = _vocabulary(
@@ -316,6 +323,7 @@ def stream_opened(opened: Opened, stream: int, *, owner: bool) -> StreamOpened:
 
 _OF_STREAM: tuple[tuple[type[Event], type[msgspec.Struct]], ...] = (
     (SegmentStart, Segment),
+    (Marks, SegmentMarks),
     (SegmentDone, SegmentFinished),
     (Notice, Warning),
     (Done, StreamDone),

@@ -25,9 +25,9 @@ Streams, on this connection:
 
     state     message                                            next
     any       stream.opened                                      LIVE, counting afresh
-    LIVE      frame, segment, segment.done, warning              LIVE
+    LIVE      frame, segment, marks, segment.done, warning       LIVE
     LIVE      stream.done, stream.cancelled, error of the stream absent
-    absent    frame, segment, segment.done                       against the rules
+    absent    frame, segment, marks, segment.done                against the rules
     absent    stream.done, stream.cancelled                      against the rules
     absent    error of the stream, warning                       absent
 
@@ -213,7 +213,7 @@ class Session:
                 broken = self._live(message.stream).advance(message.frame)
                 if broken:
                     raise _Violation(f"A frame of stream {message.stream} {broken}.")
-            case messages.Segment() | messages.SegmentFinished():
+            case messages.Segment() | messages.SegmentMarks() | messages.SegmentFinished():
                 self._live(message.stream)
             case messages.StreamDone() | messages.StreamCancelled():
                 self._live(message.stream)

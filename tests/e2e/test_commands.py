@@ -30,7 +30,7 @@ def test_say_writes_speech_that_can_be_heard(tmp_path: Path, real_assets: Assets
     done = run_module("engine", "Hello from a clean machine.", "-o", str(out))
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("2.0 s of speech to ")
+    assert line.startswith("1.4 s of speech to ")
     assert str(out) in line
     with wave.open(str(out)) as file:
         assert file.getframerate() == 24_000

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import trio
 
-from engine import metrics, service
-from engine.audio import is_audible
+from engine import metrics, service, timing
+from engine.audio import is_audible, ms_to_samples
 from engine.config import Settings, load
 from engine.errors import AssetError, InvalidRequest, TextTooLong, UnknownVoice, UnsupportedLanguage
-from engine.request import Done, Frame, Opened, SegmentDone, SegmentStart, SpeechRequest
+from engine.model.runtime import Call
+from engine.request import Frame, Marks, Opened, SegmentDone, SegmentStart, SpeechRequest
 from engine.service import KokoroService
-from tests.support.reading import hear
+from engine.synthesis import Synthesis
+from engine.text.segment import FIRST_LIMIT, FLOOR, Mark
+from tests.support.reading import check_stream, hear, is_loud
 
 
 async def test_speech_has_sound_and_is_not_clipped_away(real_service: KokoroService) -> None:
@@ -20,15 +25,9 @@ async def test_speech_has_sound_and_is_not_clipped_away(real_service: KokoroServ
     audio = heard.audio
     assert 0.8 < len(audio) / 24_000 < 3.0
     assert 0.02 < float(np.sqrt(np.mean(audio**2))) < 0.3
-    done = heard.of(Done)[0]
-    assert done.ttfa_ms is not None
-    assert done.ttfa_ms > 0
+    assert heard.done.ttfa_ms is not None
+    assert heard.done.ttfa_ms > 0
     assert heard.of(SegmentDone)[0].compute_ms > 0
-
-
-async def test_the_same_request_gives_the_same_samples(real_service: KokoroService) -> None:
-    request = SpeechRequest(text="Same again.")
-    assert (await hear(real_service, request)).pcm == (await hear(real_service, request)).pcm
 
 
 async def test_speed_and_voice_matter(real_service: KokoroService) -> None:
@@ -97,46 +96,199 @@ def test_voices_that_are_listed_can_be_read(real_service: KokoroService) -> None
     assert len(real_service.voices_hash) == 64
 
 
-async def test_cancelling_stops_the_model_in_the_middle_of_a_segment(
-    real_service: KokoroService,
+# --- streams ------------------------------------------------------------------------------------
+
+
+async def test_a_text_of_several_segments(real_service: KokoroService) -> None:
+    request = SpeechRequest(text="  Hello there. How are you?\n\nFine -- and you?\n\nYes.")
+    heard = await hear(real_service, request)
+    check_stream(heard, request)
+    assert [start.text for start in heard.of(SegmentStart)] == [
+        "Hello there. How are you?",
+        "Fine -- and you?",
+        "Yes.",
+    ]
+    for start, done in zip(heard.of(SegmentStart), heard.of(SegmentDone), strict=True):
+        silent = timing.pause_samples(Mark.PARAGRAPH, 1.0) if start.index else 0
+        audio = heard.audio[start.sample : start.sample + done.samples]
+        assert not audio[:silent].any()
+        assert is_loud(audio[silent : silent + ms_to_samples(100)])
+        assert done.compute_ms > 0
+
+
+SHORT = [
+    "Hi",
+    "Yes.",
+    "No!",
+    "Chapter one",
+    "Good morning, everybody",
+    "It is a quarter past seven.",
+]
+
+
+@pytest.mark.parametrize("text", SHORT)
+async def test_short_texts_are_sound_from_end_to_end(
+    real_service: KokoroService, text: str
 ) -> None:
-    """The lane is free again long before a whole segment could have been inferred."""
-    long = "One thing led to another and then to a third, " * 6
+    heard = await hear(real_service, SpeechRequest(text=text))
+    audible = np.flatnonzero(np.abs(heard.audio) > timing.AUDIBLE - 1 / 32767)  # as it was rounded
+    assert ms_to_samples(150) < len(audible) < 24_000 * 3
+    assert audible[0] <= timing.PREROLL_SAMPLES
+    assert len(heard.audio) - 1 - audible[-1] <= timing.RELEASE_SAMPLES
+    assert float(np.abs(heard.audio).max()) > 0.05
+
+
+async def test_the_first_segment_of_a_long_sentence_is_short(real_service: KokoroService) -> None:
+    text = "One thing led to another and then on to the next, with no end in sight " * 6
+    assert len(text) > 400
+    first: SegmentStart | None = None
+    async with real_service(SpeechRequest(text=text)) as events:
+        while first is None:
+            event = await anext(events)
+            first = event if isinstance(event, SegmentStart) else None
+    assert FLOOR <= len(first.phonemes or "") <= FIRST_LIMIT
+
+
+async def test_segments_stream_out_before_the_next_is_made(real_service: KokoroService) -> None:
+    heard = await hear(real_service, SpeechRequest(text="Hello there.\n\nHow are you?\n\nFine."))
+    seen = [type(event).__name__ for event in heard.events]
+    first_done = seen.index("SegmentDone")
+    assert "Frame" in seen[:first_done]
+    assert seen[first_done:].count("SegmentStart") == 2
+
+
+async def test_leaving_stops_the_model_and_the_next_request_pays_for_itself_alone(
+    real_service: KokoroService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = 0
+    stop = Call.stop
+
+    def counted(call: Call[object]) -> None:
+        nonlocal stops
+        stops += 1
+        stop(call)
+
+    monkeypatch.setattr(Call, "stop", counted)
+    turns = real_service._synthesis._turns
     before = metrics.COMPUTE_SECONDS._value.get()  # there is no public reader
-    async with real_service(SpeechRequest(text=long)) as events:
-        assert isinstance(await anext(events), Opened)
-        while not real_service._inference.borrowed_tokens:  # until the model works
-            await trio.lowlevel.checkpoint()
-    # Stopped before its end, the call gave no audio and its thread leaves the lane.
+    text = "One thing led to another and then on to the next, with no end in sight " * 3
+    for kind in (Opened, Frame):
+        async with real_service(SpeechRequest(text=text)) as events:
+            while not isinstance(await anext(events), kind):
+                pass
+            if kind is Opened:  # stay until the model works
+                while not turns._threads.borrowed_tokens:
+                    await trio.lowlevel.checkpoint()
+        assert stops or kind is Frame
+        assert turns._lane._running is None
+        assert turns._threads.borrowed_tokens == 0
     heard = await hear(real_service, SpeechRequest(text="Next."))
     assert is_audible(heard.pcm)
     spent = metrics.COMPUTE_SECONDS._value.get() - before
     assert spent == pytest.approx(heard.of(SegmentDone)[0].compute_ms / 1000, rel=0.01)
 
 
-async def test_streams_take_turns_segment_by_segment(real_service: KokoroService) -> None:
-    """A short text is not behind all of a long one: whoever waits is served in order."""
+@pytest.mark.parametrize("first", ["live", "batch"])
+async def test_a_short_text_is_not_behind_all_of_a_long_one(
+    real_service: KokoroService, first: Literal["live", "batch"]
+) -> None:
     ended: list[str] = []
+    begun = trio.Event()
 
-    async def speak(name: str, text: str) -> None:
-        await hear(real_service, SpeechRequest(text=text))
+    async def speak(name: str, request: SpeechRequest) -> None:
+        async with real_service(request) as events:
+            async for event in events:
+                if isinstance(event, Frame):
+                    begun.set()
         ended.append(name)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(speak, "long", "Hello there. " * 8)
-        nursery.start_soon(speak, "short", "Hi.")
+        nursery.start_soon(speak, "long", SpeechRequest(text="Hello there. " * 8, priority=first))
+        await begun.wait()
+        nursery.start_soon(speak, "short", SpeechRequest(text="Hi."))
     assert ended == ["short", "long"]
 
 
-async def test_segments_stream_out_before_the_next_is_made(real_service: KokoroService) -> None:
-    seen: list[str] = []
-    async with real_service(SpeechRequest(text="Hello there. How are you? Fine.")) as events:
-        async for event in events:
-            if isinstance(event, SegmentStart | SegmentDone | Frame):
-                seen.append(type(event).__name__)
-    first_done = seen.index("SegmentDone")
-    assert "Frame" in seen[:first_done]
-    assert seen[first_done:].count("SegmentStart") == 2
+# --- marks --------------------------------------------------------------------------------------
+
+
+async def test_every_word_is_marked_where_it_is_heard(real_service: KokoroService) -> None:
+    text = " The quick brown fox,\n\n“jumps” over it -- doesn't it? For $5 or 12%?"
+    request = SpeechRequest(text=text, marks=True)
+    heard = await hear(real_service, request)
+    check_stream(heard, request)
+    marks = heard.of(Marks)
+    words = [text[word.char_start : word.char_end] for mark in marks for word in mark.words]
+    assert " ".join(words) == "The quick brown fox jumps over it doesn't it For $5 or 12%"
+    for mark, start in zip(marks, heard.of(SegmentStart), strict=True):
+        loud = np.flatnonzero(np.abs(heard.audio[start.sample :]) > timing.AUDIBLE)
+        first = start.sample + int(loud[0])
+        assert abs(mark.words[0].sample - first) <= ms_to_samples(60)
+        assert len(mark.phonemes) == len(start.phonemes or "")
+        for word in mark.words:
+            audio = heard.audio[word.sample : word.sample + word.samples]
+            assert len(audio) > ms_to_samples(40)
+            assert float(np.sqrt(np.mean(audio**2))) > 0.01
+
+
+# --- what is kept -------------------------------------------------------------------------------
+
+
+def derived(service: KokoroService, **changes: object) -> KokoroService:
+    """The same model, voices and G2P under other settings, with caches of its own."""
+    parts = service._synthesis
+    settings = service._settings.model_copy(update=changes)
+    synthesis = Synthesis(
+        parts._model,
+        parts._build,
+        parts._voices,
+        parts._g2p,
+        costs=parts._costs,
+        budget_s=settings.first_audio_ms / 1000,
+        cache_bytes=settings.cache_mb * 1_000_000,
+    )
+    return KokoroService(synthesis, service._voices, service.model, settings)
+
+
+async def test_what_is_decoded_whole_is_the_same_every_time(real_service: KokoroService) -> None:
+    """With less time it depends on the load which windows are how exact."""
+    patient = derived(real_service, first_audio_ms=10_000_000)
+    request = SpeechRequest(text="Same again.", marks=True)
+    first, again = await hear(patient, request), await hear(patient, request)
+    assert first.pcm == again.pcm
+    assert first.of(Marks) == again.of(Marks)
+    assert not again.done.cached
+
+
+async def test_a_phrase_that_comes_again_is_the_same_and_costs_nothing(
+    real_service: KokoroService,
+) -> None:
+    keeping = derived(real_service, cache_mb=1)
+    request = SpeechRequest(text="Good morning.\n\nHow are you?", marks=True)
+    first, again = await hear(keeping, request), await hear(keeping, request)
+    check_stream(again, request)
+    assert [heard.done.cached for heard in (first, again)] == [False, True]
+    assert first.pcm == again.pcm
+    assert all(done.compute_ms > 0 for done in first.of(SegmentDone))
+    assert [done.compute_ms for done in again.of(SegmentDone)] == [0, 0]
+    starts = [
+        [word.sample for m in heard.of(Marks) for word in m.words] for heard in (first, again)
+    ]
+    assert starts[0] == starts[1]
+    assert again.done.ttfa_ms is not None
+    other = await hear(keeping, SpeechRequest(text="Good morning.", voice="am_michael"))
+    assert not other.done.cached
+
+
+async def test_nothing_is_kept_when_the_cache_is_off(real_service: KokoroService) -> None:
+    forgetful = derived(real_service, cache_mb=0)
+    for _ in range(2):
+        heard = await hear(forgetful, SpeechRequest(text="Good morning."))
+        assert not heard.done.cached
+        assert heard.of(SegmentDone)[0].compute_ms > 0
+
+
+# --- starting, and counting ---------------------------------------------------------------------
 
 
 async def test_a_missing_model_folder_is_a_sentence(settings: Settings) -> None:

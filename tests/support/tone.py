@@ -19,12 +19,14 @@ from engine.request import (
     Done,
     Event,
     Frame,
+    Marks,
     ModelInfo,
     Opened,
     SegmentDone,
     SegmentStart,
     SpeechRequest,
     VoiceInfo,
+    WordMark,
 )
 
 WORD_MS = 275  # not a multiple of 50 ms, so that the last frame of a segment is short
@@ -89,6 +91,8 @@ class ToneVoice:
                 char_end=match.end(),
                 sample=sample,
             )
+            if request.marks:
+                yield Marks(index=index, words=_marks(match, sample, length), phonemes=())
             await trio.sleep(self.rtf * length / SAMPLE_RATE)
             self.segments_made += 1
             time = np.arange(sample, sample + length) / SAMPLE_RATE
@@ -118,3 +122,18 @@ class ToneVoice:
             segments=index + 1,
             ttfa_ms=ttfa_ms,
         )
+
+
+def _marks(segment: re.Match[str], sample: int, length: int) -> tuple[WordMark, ...]:
+    """Words of a segment of `length` samples; all are equally long, and have no phonemes."""
+    words = list(re.finditer(r"\S+", segment[0]))
+    edges = [sample + length * n // len(words) for n in range(len(words) + 1)]
+    return tuple(
+        WordMark(
+            char_start=segment.start() + word.start(),
+            char_end=segment.start() + word.end(),
+            sample=start,
+            samples=stop - start,
+        )
+        for word, start, stop in zip(words, edges, edges[1:], strict=False)
+    )

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.request import Done, Frame, Notice, Opened, SegmentDone, SegmentStart
+from engine.request import (
+    Done,
+    Frame,
+    Marks,
+    Notice,
+    Opened,
+    SegmentDone,
+    SegmentStart,
+    WordMark,
+)
 from wsproto_api import messages
 from wsproto_api.errors import RemoteProtocolError
 from wsproto_api.messages import Decoded, StreamFrame, Unknown, Vocabulary
@@ -160,6 +169,11 @@ def test_events_of_the_port_become_messages_and_keep_their_fields() -> None:
     start = SegmentStart(index=1, text="t", char_start=2, char_end=3, sample=4, phonemes="p")
     assert messages.of_stream(start, 9) == messages.Segment(
         index=1, text="t", char_start=2, char_end=3, sample=4, phonemes="p", stream=9
+    )
+    word = WordMark(char_start=1, char_end=2, sample=3, samples=4)
+    marks = Marks(index=1, words=(word, word), phonemes=(5, 6))
+    assert messages.of_stream(marks, 9) == messages.SegmentMarks(
+        index=1, words=(word, word), phonemes=(5, 6), stream=9
     )
     done = SegmentDone(index=1, samples=2, compute_ms=3.0)
     assert messages.of_stream(done, 9) == messages.SegmentFinished(
@@ -354,6 +368,8 @@ def test_a_message_quotes_little_of_what_was_wrong() -> None:
         {"text": "SECRET", "id": 1},
         {"text": "SECRET", "key": []},
         {"text": "SECRET", "mode": 5},
+        {"text": "SECRET", "priority": 5},
+        {"text": "SECRET", "marks": "yes"},
         {"text": "SECRET", "type": 5},
         {"text": "SECRET", "type": "dance"},
     ],

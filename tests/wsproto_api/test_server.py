@@ -157,6 +157,8 @@ async def test_status_counts_streams_that_are_not_over(settings: Settings) -> No
         ('{"type":"speak","id":"x"}', "bad_message", "text", "x"),
         ('{"type":"speak","id":"x","text":1}', "bad_message", "text", "x"),
         ('{"type":"speak","id":"x","text":"a","speed":"fast"}', "bad_message", "speed", "x"),
+        ('{"type":"speak","id":"x","text":"a","priority":"urgent"}', "bad_message", "priority", "x"),
+        ('{"type":"speak","id":"x","text":"a","marks":1}', "bad_message", "marks", "x"),
         ('{"type":"speak","id":5,"text":"a"}', "bad_message", "id", None),
         ('{"type":"cancel","id":"x"}', "bad_message", "stream", "x"),
         ('{"type":"cancel","id":"x","stream":-1}', "bad_message", "stream", "x"),
@@ -205,11 +207,11 @@ async def test_an_unknown_type_is_told_by_a_warning(settings: Settings) -> None:
 
 async def test_an_unknown_field_is_ignored_and_told_by_a_warning(settings: Settings) -> None:
     async with serving(settings) as served, served.client() as wire:
-        await wire.send("speak", id="x", text="Hello.", colour="red", marks=True)
+        await wire.send("speak", id="x", text="Hello.", colour="red", tempo=3)
         done = await wire.until("stream.done")
         (warning,) = wire.messages("warning")
         assert (warning["code"], warning["reply_to"]) == ("unknown_field", "x")
-        assert "colour, marks" in warning["message"]
+        assert "colour, tempo" in warning["message"]
         assert len(wire.messages("ack", reply_to="x")) == 1
         assert done["segments"] == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -106,6 +107,10 @@ def segment(stream: int = 1) -> messages.Segment:
 
 def segment_done(stream: int = 1) -> messages.SegmentFinished:
     return messages.SegmentFinished(index=0, samples=2, compute_ms=1.0, stream=stream)
+
+
+def marks(stream: int = 1) -> messages.SegmentMarks:
+    return messages.SegmentMarks(index=0, words=(), phonemes=(), stream=stream)
 
 
 def done(stream: int = 1) -> messages.StreamDone:
@@ -380,7 +385,7 @@ def test_a_client_takes_unknown_types_from_newer_servers() -> None:
 
 # --- streams --------------------------------------------------------------------------------
 
-NEEDS_A_STREAM = [frame(0, 0), segment(), segment_done(), done(), CANCELLED]
+NEEDS_A_STREAM = [frame(0, 0), segment(), marks(), segment_done(), done(), CANCELLED]
 
 
 @pytest.mark.parametrize("message", NEEDS_A_STREAM, ids=name_of)
@@ -402,7 +407,8 @@ def test_nothing_of_a_stream_follows_its_end(ending: Sent, message: Sent) -> Non
 
 def test_a_live_stream_goes_on_through_segments_frames_and_warnings() -> None:
     pair = Pair()
-    pair.served(opened(), segment(), WARNING, frame(0, 0), segment_done(), frame(1, 2), done())
+    pair.served(opened(), segment(), marks(), WARNING, frame(0, 0), segment_done(), frame(1, 2))
+    pair.served(done())
 
 
 def test_warnings_and_errors_may_name_an_absent_stream() -> None:
@@ -549,9 +555,9 @@ class Joined(RuleBasedStateMachine):
         if self.serve(message, legal=legal):
             self.live[stream] = (seq + 1, sample + samples)
 
-    @rule(stream=STREAMS, kind=st.sampled_from(["segment", "segment.done"]))
-    def say_segment(self, stream: int, kind: str) -> None:
-        message: Sent = segment(stream) if kind == "segment" else segment_done(stream)
+    @rule(stream=STREAMS, make=st.sampled_from([segment, marks, segment_done]))
+    def say_segment(self, stream: int, make: Callable[[int], Sent]) -> None:
+        message = make(stream)
         self.serve(message, legal=self.open and stream in self.live)
 
     @rule(stream=STREAMS, kind=st.sampled_from(["done", "cancelled", "error"]))
