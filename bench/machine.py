@@ -7,13 +7,17 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-LIBRARIES = ("onnxruntime", "numpy", "misaki", "spacy", "trio", "websockets")
+LIBRARIES = ("kokoro-onnx", "onnxruntime", "numpy", "misaki", "spacy", "trio", "websockets")
+
+#: instruction sets that decide how fast matrix kernels are, as Linux names them
+_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
 
 
 def record() -> dict[str, object]:
     """Processor, cores, load and versions; these machines are shared, so the load belongs to it."""
     return {
         "cpu": _cpu(),
+        "cpu_features": _features(),
         "cores": os.cpu_count(),
         "load_1min": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.machine()}",
@@ -22,10 +26,18 @@ def record() -> dict[str, object]:
     }
 
 
-def _cpu() -> str:
+def _cpuinfo(*keys: str) -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # macOS
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(keys)), "")
+
+
+def _cpu() -> str:
+    return _cpuinfo("model name") or platform.processor()
+
+
+def _features() -> str:
+    has = set(_cpuinfo("flags", "Features").split())
+    return " ".join(name for name in _FEATURES if name in has)

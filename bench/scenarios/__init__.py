@@ -1,1 +1,1 @@
-"""One file per scenario; each has a docstring that says what it measures, and `run`."""
+"""One file per scenario: a docstring that says what it measures, and `run(Options) -> Report`."""

@@ -1,69 +1,77 @@
-"""Request to first frame, to first frame with sound, and RTF, by length of the text.
+"""Request to first byte and to first audible sample, by length of the sentence, against others.
 
-In this process, warm, without any cache of audio. The lengths take turns in every round, so that
-a machine whose speed drifts is unfair to none of them. RTF is compute / audio, over all segments.
+Every engine is a process of its own with the same voice and threads, warm, and measures in its own
+clock. A sentence has no mark inside at which it could be cut. First audible: when the chunk with
+the first sample above -50 dBFS was there. RTF: time to the end of the stream / audio. LSD:
+against the engine's own float32 decode of the whole text, where the lengths agree.
 """
 
 from __future__ import annotations
 
-import random
-import statistics
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import trio
 
-from engine import config, service
-from engine.request import Done, Event, Frame, SegmentDone, Speak, SpeechRequest
+from bench import engines, plot, race
+from bench.engines import INT8, OURS
+from bench.report import Options, Report, Row, at_least, at_most
 
-TEXTS = {
-    "2 words": "Good morning.",
-    "1 sentence": "The quick brown fox jumps over the lazy dog by the river.",
-    "1 long sentence": (
-        "When the rain had stopped at last and the first light came over the hills beyond the town, "
-        "the old man took his coat and his stick, closed the door behind him without a sound, and "
-        "walked down to the harbour where the boats lay waiting for the tide to turn."
-    ),
-    "4 sentences": (
-        "It was late in the evening. Nobody had seen the cat since noon. The garden was empty, and "
-        "the street was quiet. Then something moved behind the shed."
-    ),
-}
+#: 80, 25, 165 and 400 characters; the first is also the cold request
+TEXTS = (
+    "An old gardener carried two buckets of water up the hill before breakfast today.",
+    "The quick fox ran uphill.",
+    "It was already dark when the last train of the evening finally left the little station "
+    "behind the market square and moved slowly out towards the villages by the sea.",
+    "The young woman who had bought the house at the end of the lane told everyone in the village "
+    "that she would never forget the summer evening when her grandfather opened the heavy wooden "
+    "door of the workshop behind the orchard and showed her the small sailing boat that he had "
+    "been building there in secret for more than seven years so that one day the two of them "
+    "could sail it to the island together.",
+)
 
-
-async def run(rounds: int) -> list[dict[str, object]]:
-    """One row per length: medians over the rounds."""
-    engine = await service.load(config.load().settings)
-    order = random.Random(1)
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in TEXTS}
-    for _ in range(rounds):
-        names = list(TEXTS)
-        order.shuffle(names)
-        for name in names:
-            runs[name].append(await _speak(engine, TEXTS[name]))
-    return [
-        {"text": name, "chars": len(TEXTS[name])}
-        | {key: round(statistics.median(run[key] for run in done), 3) for key in done[0]}
-        for name, done in runs.items()
-    ]
+#: characters -> how many times sooner than the published stream we want to be heard
+SOONER = {25: 2, 80: 6, 165: 8, 400: 12}
+#: 400 characters against 80; ms of a cached text
+FLAT, CACHED_MS = 1.5, 10
 
 
-async def _speak(speak: Speak, text: str) -> dict[str, float]:
-    began_s = trio.current_time()
-    first_s: float | None = None
-    compute_ms = 0.0
-    last: Event | None = None
-    async with speak(SpeechRequest(text=text)) as events:
-        async for event in events:
-            if isinstance(event, Frame) and first_s is None:
-                first_s = trio.current_time()
-            if isinstance(event, SegmentDone):
-                compute_ms += event.compute_ms
-            last = event
-    assert isinstance(last, Done)
-    assert first_s is not None
-    assert last.ttfa_ms is not None
-    return {
-        "first_frame_ms": (first_s - began_s) * 1000,
-        "first_sound_ms": last.ttfa_ms,
-        "audio_s": last.audio_ms / 1000,
-        "rtf": compute_ms / last.audio_ms,
+async def run(options: Options) -> Report:
+    """Medians by length of the sentence and engine."""
+    field = await trio.to_thread.run_sync(engines.prepare, options)
+    found = await race.run(field.specs, TEXTS, options.rounds, tell=options.tell)
+    rows = race.rows(found, sorted(TEXTS, key=len))
+    return Report(
+        rows=rows,
+        notes=[*field.left_out, *race.remarks(found, TEXTS), *targets(rows)],
+        document={"machine": race.about(found, field), "rows": rows},
+        raw={"runs": race.raw(found)},
+        plot=partial(plot.first_audio, rows),
+    )
+
+
+def targets(rows: Sequence[Row]) -> Iterator[str]:
+    """Lines about what we want to reach, as far as the rows have it."""
+    audible = {
+        (row["engine"], row["chars"], row["cached"]): float(row["first_audible_ms"])
+        for row in rows
+        if row["first_audible_ms"]
     }
+    lengths = sorted({row["chars"] for row in rows})
+    for chars in lengths:
+        own = audible.get((OURS, chars, False))
+        for other in engines.NAMES:
+            theirs = audible.get((other, chars, False))
+            if own is None or theirs is None or other == OURS:
+                continue
+            what = f"{chars} characters, times sooner than {other}"
+            if other == INT8 and chars in SOONER:
+                yield at_least(what, theirs / own, SOONER[chars])
+            else:
+                yield f"{what}: {theirs / own:.3g}"
+    shorter, longer = (audible.get((OURS, chars, False)) for chars in (80, 400))
+    if shorter and longer:
+        yield at_most("ours, 400 characters against 80,", longer / shorter, FLAT)
+    for chars in lengths:
+        if (cached := audible.get((OURS, chars, True))) is not None:
+            yield at_most(f"ours, {chars} characters from the cache, ms", cached, CACHED_MS)

@@ -1,0 +1,66 @@
+"""Draws the rows of a comparison. Needs matplotlib, which is a dependency of development. Files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.report import Row
+from engine.errors import SetupError
+
+
+def first_audio(rows: Sequence[Row], file: Path) -> None:
+    """Time to first audible sample against length of text, a line for each engine.
+
+    Raises:
+        SetupError: matplotlib is not installed, or the file cannot be written.
+    """
+    figure, axes = _figure()
+    for name in dict.fromkeys(_label(row) for row in rows):
+        own = [row for row in rows if _label(row) == name and row["first_audible_ms"]]
+        points = sorted((row["chars"], row["first_audible_ms"] / 1000) for row in own)
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    axes.set(xlabel="characters in the sentence", ylabel="seconds to the first audible sample")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.set_xlim(left=0)
+    axes.grid(which="both", alpha=0.3)
+    axes.legend()
+    _save(figure, file)
+
+
+def throughput(rows: Sequence[Row], file: Path) -> None:
+    """Real-time factor, a bar for each engine.
+
+    Raises:
+        SetupError: as `first_audio`.
+    """
+    figure, axes = _figure()
+    own = [row for row in rows if not row["cached"]]
+    bars = axes.barh([row["engine"] for row in own], [row["rtf"] for row in own])
+    axes.bar_label(bars)
+    axes.set(xlabel="real-time factor: compute / audio")
+    axes.invert_yaxis()
+    _save(figure, file)
+
+
+def _label(row: Row) -> str:
+    return f"{row['engine']}, cached" if row["cached"] else str(row["engine"])
+
+
+def _figure() -> tuple[Any, Any]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SetupError("A plot needs matplotlib: run make lint or make test once.") from None
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _save(figure: Any, file: Path) -> None:
+    try:
+        figure.savefig(file, dpi=150)
+    except (OSError, ValueError) as error:  # ValueError: a suffix it does not know
+        raise SetupError(f"The plot cannot be written to {file}: {error}.") from None
