@@ -195,9 +195,9 @@ class _Peers:
             return self.found.model
         import onnx  # takes a second, and is only needed here
 
-        from engine.model import rewrite
+        from engine.model import precision
 
-        conversion = inspect.getsource(rewrite)
+        conversion = inspect.getsource(precision)
         key = hashlib.sha256(f"{self.found.sha256} {conversion}".encode()).hexdigest()
         path = self.folder / f"float32-{key[:12]}.onnx"
         if not path.is_file():
@@ -205,7 +205,7 @@ class _Peers:
                 old.unlink()  # 325 MB each
             self.tell("turning the weights into float32")
             model = onnx.load(self.found.model)
-            rewrite.dequantize(model)
+            precision.dequantize(model)
             temporary = path.with_suffix(".part")
             onnx.save(model, temporary)
             install(temporary, path)

@@ -95,7 +95,7 @@ def test_the_core_is_where_it_should_be() -> None:
     expected = {
         "engine.audio", "engine.request", "engine.errors", "engine.framing", "engine.metrics",
         "engine.lane", "engine.ladder", "engine.timing",
-        "engine.model.adain", "engine.model.geometry", "engine.model.graph", "engine.model.rewrite",
+        "engine.model.adain", "engine.model.geometry", "engine.model.graph", "engine.model.rewrite", "engine.model.precision",
         "engine.text.segment", "engine.text.clean", "engine.text.languages", "engine.text.words",
         "wsproto_api.messages", "wsproto_api.frames", "wsproto_api.session",
         "wsproto_api.security", "wsproto_api.stream",

@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper
 
 from engine.errors import AssetError
-from engine.model import rewrite
+from engine.model import precision, rewrite
 from engine.model.graph import Array, Graph, GraphError, cut, values
 from engine.model.runtime import PROVIDERS, options
 from engine.model.sources import Progress
@@ -189,8 +189,8 @@ def split(model: onnx.ModelProto) -> Parts:
 
 
 def _split(model: onnx.ModelProto) -> Parts:
-    rewrite.to_float32(model)
-    rewrite.dequantize(model)
+    precision.to_float32(model)
+    precision.dequantize(model)
     rewrite.square_as_product(model)
     rename(model, names(Graph(model)))
     rewrite.instance_norm(model, SOURCE)

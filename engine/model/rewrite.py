@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper
 
 from engine.model.graph import Array, Graph, GraphError, attributes, values
+from engine.model.precision import as_float
 
 #: names of a vocoder stage's inputs and outputs beside its tensors; lengths are channels of all
 #: its AdaIN sites, in the order of `sites`
@@ -25,100 +25,6 @@ node = helper.make_node
 
 
 # ------------------------------------------------------------------ whole model
-
-
-def to_float32(model: onnx.ModelProto) -> int:
-    """Half-precision weights, casts and inputs to single precision. Exact: halves are floats."""
-    count = 0
-    for tensor in model.graph.initializer:
-        if tensor.data_type == TensorProto.FLOAT16:
-            content = onnx.numpy_helper.to_array(tensor).astype(np.float32)
-            tensor.CopyFrom(onnx.numpy_helper.from_array(content, tensor.name))
-            count += 1
-    for item in model.graph.node:
-        for attribute in item.attribute:
-            if attribute.name == "to" and attribute.i == TensorProto.FLOAT16:
-                attribute.i = TensorProto.FLOAT
-                count += 1
-            elif attribute.name == "value" and attribute.t.data_type == TensorProto.FLOAT16:
-                content = onnx.numpy_helper.to_array(attribute.t).astype(np.float32)
-                attribute.t.CopyFrom(onnx.numpy_helper.from_array(content))
-                count += 1
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        if value.type.tensor_type.elem_type == TensorProto.FLOAT16:
-            value.type.tensor_type.elem_type = TensorProto.FLOAT
-            count += 1
-    return count
-
-
-def dequantize(model: onnx.ModelProto) -> int:
-    """ConvInteger, MatMulInteger and DynamicQuantizeLSTM to Conv, MatMul and LSTM.
-
-    The weights are those that the integers stand for, exactly; what goes is the rounding of the
-    activations, so this is nearer to the original model than the file it comes from.
-    """
-    graph = Graph(model)
-    replaced: dict[int, list[NodeProto]] = {}
-    for item in graph.all("ConvInteger", "MatMulInteger"):
-        source = graph.maker(item.input[0], "DynamicQuantizeLinear")
-        if source is None or graph.value(item.input[1]) is None:
-            continue
-        reader = graph.readers(item.output[0])[0]
-        bias: list[str] = []
-        if reader.op_type == "Add":  # the bias as integers; the float one is behind it
-            bias = [_float_bias(graph, next(i for i in reader.input if i != item.output[0]))]
-            reader = graph.readers(reader.output[0])[0]
-        if reader.op_type != "Cast":
-            raise GraphError(f"{item.name} is not followed by a Cast.")
-        product = graph.readers(reader.output[0], "Mul")[0]
-        scales = graph.maker(next(i for i in product.input if i != reader.output[0]), "Mul")
-        if scales is None:
-            raise GraphError(f"{item.name} has no scale.")
-        scale = next(v for v in map(graph.value, scales.input) if v is not None)
-        zero = graph.constant(item.input[3]) if len(item.input) > 3 else np.zeros(1, np.uint8)
-        weights = graph.constant(item.input[1])
-        per_output = (-1,) + (1,) * (weights.ndim - 1) if item.op_type == "ConvInteger" else (-1,)
-        name = graph.add(
-            f"{item.input[1]}_float",
-            _real(weights, scale.reshape(per_output), zero.reshape(per_output)),
-        )
-        new = node(
-            "Conv" if item.op_type == "ConvInteger" else "MatMul",
-            [source.input[0], name, *bias],
-            [product.output[0]],
-            name=item.name,
-        )
-        new.attribute.extend(item.attribute)
-        replaced[id(product)] = [new]
-    for item in graph.all("DynamicQuantizeLSTM"):
-        inputs = list(item.input[:8])
-        for at, (scale_at, zero_at) in {1: (8, 9), 2: (10, 11)}.items():
-            weights = graph.constant(item.input[at])
-            scale, zero = (graph.constant(item.input[i]) for i in (scale_at, zero_at))
-            shape = (len(weights), 1, -1)
-            real = _real(weights, scale.reshape(shape), zero.reshape(shape)).transpose(0, 2, 1)
-            inputs[at] = graph.add(f"{item.input[at]}_float", real)
-        while not inputs[-1]:
-            inputs.pop()
-        new = node("LSTM", inputs, list(item.output), name=item.name)
-        new.attribute.extend(item.attribute)
-        replaced[id(item)] = [new]
-    count = graph.replace(lambda item: replaced.get(id(item)))
-    graph.commit()
-    return count
-
-
-def _real(weights: Array, scale: Array, zero: Array) -> NDArray[np.float32]:
-    return (_float(weights) - _float(zero)) * _float(scale)
-
-
-def _float_bias(graph: Graph, tensor: str) -> str:
-    maker = graph.maker(tensor)
-    while maker is not None and maker.op_type != "Div":
-        maker = graph.maker(maker.input[0])
-    if maker is None:
-        raise GraphError(f"{tensor} is not a quantized bias.")
-    return str(maker.input[0])
 
 
 def square_as_product(model: onnx.ModelProto) -> int:
@@ -464,7 +370,7 @@ def fold_snake(model: onnx.ModelProto) -> int:
         y = site.output[0]
         scaled = next(m for m in graph.readers(y, "Mul") if graph.readers(m.output[0], "Sin"))
         found = next(v for v in map(graph.value, scaled.input) if v is not None)
-        alpha = _float(found).ravel()
+        alpha = as_float(found).ravel()
         (sine,) = graph.readers(scaled.output[0], "Sin")
         (square,) = graph.readers(sine.output[0])
         inverse = graph.only_reader(square.output[0], "Mul")
@@ -474,7 +380,7 @@ def fold_snake(model: onnx.ModelProto) -> int:
             raise GraphError(f"{site.name} is not followed by Snake and a convolution.")
         weights = graph.constant(behind.input[1])
         shape = (1, -1) + (1,) * (weights.ndim - 2)
-        name = graph.add(f"{behind.input[1]}_snake", _float(weights) / alpha.reshape(shape))
+        name = graph.add(f"{behind.input[1]}_snake", as_float(weights) / alpha.reshape(shape))
         new = NodeProto()
         new.CopyFrom(behind)
         new.input[1] = name
@@ -497,10 +403,6 @@ def fold_snake(model: onnx.ModelProto) -> int:
     graph.refresh()
     graph.commit()
     return len(factors)
-
-
-def _float(content: Array) -> NDArray[np.float32]:
-    return content.astype(np.float32, copy=False)
 
 
 def _is(graph: Graph, tensor: str, number: float) -> bool:

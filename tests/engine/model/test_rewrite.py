@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx import numpy_helper as arrays
 
 from bench.distance import lsd_db, snr_db
-from engine.model import build, rewrite
+from engine.model import build, precision, rewrite
 from engine.model.graph import Graph, GraphError, cut, values
 from engine.model.runtime import Call
 from tests.engine.model.conftest import RealParts
@@ -74,7 +74,7 @@ def test_halves() -> None:
     before = model([node("MatMul", ["w", "h"], ["y"])], [], {"w": weights, "h": weights})
     before.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
     after = copy(before)
-    assert rewrite.to_float32(after) == 3
+    assert precision.to_float32(after) == 3
     got = run(after)
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, weights.astype(np.float32) @ weights.astype(np.float32))
@@ -239,7 +239,7 @@ def test_the_gates_on_the_real_model(
 ) -> None:
     """Against the published graph, unsplit, in single precision."""
     reference = copy(real_parts.published)
-    assert rewrite.dequantize(reference) == 241
+    assert precision.dequantize(reference) == 241
     assert not kinds(reference) & {"ConvInteger", "MatMulInteger", "DynamicQuantizeLSTM"}
     audio = np.ravel(session(reference).run(None, feeds_of(real_parts))[0])
     # Durations are the same, and with the phases pinned it is near.
