@@ -53,6 +53,7 @@ class Speech:
     Attributes:
         phonemes: what is spoken.
         durations: int [phonemes + 2], frames of 600 samples (`engine.timing`).
+        speed: that they were made with.
         key: names the same speech, made again.
         sound: what it is decoded from; the maker's own.
         pcm: the trimmed audio, if it is there already.
@@ -62,6 +63,7 @@ class Speech:
 
     phonemes: str
     durations: NDArray[np.int64]
+    speed: float = 1.0
     key: str = ""
     sound: object = None
     pcm: bytes | None = None
@@ -71,7 +73,7 @@ class Speech:
     @property
     def span(self) -> tuple[int, int]:
         """First sample of the uncut audio that may be sound, and one past the last."""
-        return timing.spoken_span(self.phonemes, self.durations)
+        return timing.spoken_span(self.phonemes, self.durations, self.speed)
 
     @property
     def samples(self) -> int:

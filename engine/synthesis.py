@@ -119,6 +119,7 @@ class Synthesis:
         return Speech(
             phonemes=phonemes,
             durations=sound.durations,
+            speed=speed,
             key=key,
             sound=sound,
             compute_s=call.seconds,
@@ -142,7 +143,7 @@ class Synthesis:
             self._budget_s,
         )
         decoder = Decoder(self._model.vocoder, self._model.predictor, sound)
-        trimmer = timing.Trimmer(speech.phonemes, speech.durations)
+        trimmer = timing.Trimmer(speech.phonemes, speech.durations, speech.speed)
         given: list[bytes] = []
         seconds = 0.0
         while not ladder.done:

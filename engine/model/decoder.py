@@ -44,6 +44,9 @@ class Decoder:
         """The step, not yet run; gives float32 [samples] of its columns, none for stage one."""
 
         def work(options: ort.RunOptions) -> Floats:
+            if step.kind in (Kind.STAGE_ONE, Kind.WHOLE):
+                # A long segment would keep its hundreds of MB for ever.
+                options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
             match step.kind:
                 case Kind.STAGE_ONE:
                     self._run_stage_one(options)

@@ -28,7 +28,7 @@ from engine.voices import Voices
 
 Floats = NDArray[np.float32]
 
-#: frames that every phoneme lasts: 0.1 s, 8 columns
+#: frames that every phoneme lasts at speed 1: 0.1 s, 8 columns
 FRAMES = 4
 #: before this the audio of a segment is silence
 FIRST_SOUND_S = 0.1
@@ -96,7 +96,7 @@ class _Acoustic:
         return phonemes.replace("?", "")
 
     def call(self, phonemes: str, style: Floats, speed: float) -> Call[Acoustics]:
-        durations = np.full(len(phonemes) + 2, FRAMES, np.int64)
+        durations = np.full(len(phonemes) + 2, round(FRAMES / speed), np.int64)
         columns = int(durations.sum()) * 600 // COLUMN_SAMPLES
 
         def work(options: ort.RunOptions) -> Acoustics:

@@ -96,7 +96,7 @@ async def test_pauses_belong_to_the_segment_behind_them(speed: float) -> None:
     assert pause(Mark.START, speed) == 0 < pause(Mark.SENTENCE, 2.0) < pause(Mark.SENTENCE, 1.0)
     for start, done, mark in zip(starts, dones, marks, strict=True):
         silent = pause(mark, speed)
-        assert done.samples == silent + sound_samples(start.phonemes or "")
+        assert done.samples == silent + sound_samples(start.phonemes or "", speed)
         audio = heard.audio[start.sample : start.sample + done.samples]
         assert not audio[:silent].any()
         assert audio[silent:].all()

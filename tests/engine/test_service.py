@@ -30,6 +30,16 @@ async def test_speech_has_sound_and_is_not_clipped_away(real_service: KokoroServ
     assert heard.of(SegmentDone)[0].compute_ms > 0
 
 
+@pytest.mark.parametrize("speed", [0.25, 4.0])
+async def test_the_slowest_and_the_fastest_speech_keeps_the_rules(
+    real_service: KokoroService, speed: float
+) -> None:
+    request = SpeechRequest(text="Yes, it is.", speed=speed, marks=True)
+    heard = await hear(real_service, request)
+    check_stream(heard, request)
+    assert is_loud(heard.audio)
+
+
 async def test_speed_and_voice_matter(real_service: KokoroService) -> None:
     async def length(**fields: object) -> int:
         request = SpeechRequest(text="One two three four five.", **fields)  # type: ignore[arg-type]  # a test's shorthand

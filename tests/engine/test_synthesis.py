@@ -69,6 +69,15 @@ async def test_a_segment_is_decoded_whole_if_there_is_time(machine: Machine) -> 
     assert speech.compute_s > 0 < piece.compute_s
 
 
+async def test_slow_speech_is_not_cut_off_at_its_beginning(machine: Machine) -> None:
+    """It begins as early in the audio as it would at speed 1, though its frames begin later."""
+    for speed in (1.0, 0.25):
+        speech, (piece,) = await speak(made_of(machine), SHORT, new(), speed=speed)
+        assert speech.speed == speed
+        assert piece.start is not None
+        assert 0 < FIRST_SOUND_S * SAMPLE_RATE - piece.start < 500
+
+
 async def test_windows_in_a_row_are_the_whole_segment(machine: Machine) -> None:
     _, (whole,) = await speak(made_of(machine), LONG, new())
     machine.log.clear()

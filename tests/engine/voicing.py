@@ -83,7 +83,7 @@ class Voicing:
             return self.kept[phonemes]
         await self._step(ACOUSTIC, phonemes, self.acoustic_s)
         durations = np.full(len(phonemes) + 2, FRAMES, np.int64)
-        return Speech(phonemes, durations, compute_s=self.acoustic_s)
+        return Speech(phonemes, durations, speed, compute_s=self.acoustic_s)
 
     async def pieces(self, speech: Speech, pace: Pace, *, batch: bool) -> AsyncGenerator[Piece]:
         if speech.pcm is not None:
@@ -122,9 +122,10 @@ def kept(speech: Speech, quiet: int = QUIET) -> tuple[int, int]:
     return start + quiet, stop - quiet
 
 
-def sound_samples(phonemes: str, quiet: int = QUIET) -> int:
+def sound_samples(phonemes: str, speed: float = 1.0) -> int:
     """Length of the audio of a segment, without the pause before it."""
-    start, stop = kept(Speech(phonemes, np.full(len(phonemes) + 2, FRAMES, np.int64)), quiet)
+    durations = np.full(len(phonemes) + 2, FRAMES, np.int64)
+    start, stop = kept(Speech(phonemes, durations, speed))
     return stop - start
 
 

@@ -25,10 +25,6 @@ from engine.request import (
 
 E = TypeVar("E", bound=Event)
 
-#: Marks are told before the first sound, so where the last word ends is foreseen and not yet
-#: known: what `timing.spoken_span` takes for sound, less what `timing.Trimmer` keeps in any case.
-FORESEEN_SAMPLES = ms_to_samples(270 + 200 - 20)
-
 
 @dataclass(slots=True)
 class Heard:
@@ -134,6 +130,9 @@ def check_marks(heard: Heard, request: SpeechRequest) -> None:
     starts = {start.index: start for start in heard.of(SegmentStart)}
     ends = {d.index: starts[d.index].sample + d.samples for d in heard.of(SegmentDone)}
     audio, marks = heard.audio, heard.of(Marks)
+    # Marks are told before the first sound, so where the last word ends is foreseen and not known:
+    # what `timing.spoken_span` takes for sound, less what `timing.Trimmer` keeps in any case.
+    foreseen = ms_to_samples(270 / min(request.speed, 1.0) + 200 - 20)
     sounding = {i for i, s in starts.items() if is_loud(audio[s.sample : ends[i]])}
     told = [mark.index for mark in marks]
     assert len(told) == len(set(told))
@@ -145,14 +144,14 @@ def check_marks(heard: Heard, request: SpeechRequest) -> None:
             assert start.char_start <= word.char_start < word.char_end <= start.char_end
             assert any(c.isalnum() for c in request.text[word.char_start : word.char_end])
             assert start.sample <= word.sample < end
-            assert 0 <= word.samples <= end + FORESEEN_SAMPLES - word.sample
+            assert 0 <= word.samples <= end + foreseen - word.sample
         for a, b in pairwise(mark.words):
             assert a.char_end <= b.char_start
             assert a.sample + a.samples <= b.sample
         assert len(mark.phonemes) == len(start.phonemes or "")
         assert all(a <= b for a, b in pairwise(mark.phonemes))
         for at in mark.phonemes:
-            assert start.sample <= at <= end + FORESEEN_SAMPLES
+            assert start.sample <= at <= end + foreseen
 
 
 def is_loud(audio: NDArray[np.float32]) -> bool:
