@@ -9,8 +9,9 @@ three to the same rules:
 2. Frames are numbered 0, 1, 2 … and `sample` of a frame is the number of samples before it.
    The first frame has `first`, the last has `last`; a `last` frame may be empty.
 3. A `SegmentStart` comes before the first frame of its segment, which has `segment_first`; a
-   `SegmentDone` comes after the last; `Marks`, if asked for, before the first one with sound. A frame never holds samples of two segments, so the last
-   frame of a segment may be short; every other frame has the full length.
+   `SegmentDone` comes after the last; `Marks`, if asked for, before the first one with sound. A
+   frame never holds samples of two segments, so the last frame of a segment may be short; every
+   other frame has the full length.
 4. Segments are spans of the original text, in order and not overlapping.
 5. A request that cannot be spoken raises an `EngineError`: on entry if it can be known then,
    else from the iterator. Leaving the context ends the work within one unit of inference.
