@@ -1,9 +1,10 @@
 """Turns in the one inference lane, and blocking model calls that take them. Shell.
 
 The lane is handed on in the event loop's next pass, not in the same step: whoever has just had a
-turn and asks for the next one without waiting in between (the first window after its acoustic
-pass) is in the queue when the choice is made. Else every stream's first sound would come an
-acoustic pass of another stream later.
+turn and asks for the next one without waiting in between is in the queue when the choice is made.
+That is not yet so for a stream's first window after its acoustic pass: the pipeline's channels
+between the two take some passes, so of two streams that come together both passes run first
+(an expected failure in `tests/engine/test_synthesis.py`).
 """
 
 from __future__ import annotations

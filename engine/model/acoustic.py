@@ -1,7 +1,7 @@
 """The acoustic part: phonemes and a style to features and durations. Blocking.
 
 One pass over a whole segment, a tenth of the work; the vocoder then makes audio of any part of it.
-kokoro-onnx supplies what belongs to the model: its vocabulary and its limit of 510 phonemes.
+kokoro-onnx supplies what belongs to the model: its vocabulary.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
-from kokoro_onnx.config import DEFAULT_VOCAB, MAX_PHONEME_LENGTH
+from kokoro_onnx.config import DEFAULT_VOCAB
 from numpy.typing import NDArray
 
 from engine.model import build, rewrite
@@ -19,9 +19,6 @@ from engine.model.geometry import COLUMN_STEPS
 from engine.model.runtime import Call, session
 
 Floats = NDArray[np.float32]
-
-#: longest segment in phonemes; the voice packs have no row for more
-MAX_PHONEMES = int(MAX_PHONEME_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,11 +70,6 @@ def cleaned(text: str) -> Clean:
     return Clean(words, tuple(places))
 
 
-def speakable(text: str) -> str:
-    """What `cleaned` makes of the text, without the places."""
-    return cleaned(text).text
-
-
 def _clusters(kept: list[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
     """Pieces that can be composed one by one: a character and what may join it."""
     start = 0

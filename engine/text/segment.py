@@ -46,11 +46,6 @@ _IS_JOINT = frozenset(_JOINTS.split())
 
 _BLANK_LINE = re.compile(r"\n\s*\n|\u2029")
 
-#: longer sentences are cut at a clause: beyond about 350 characters the model hurries and fades
-MAX_CHARS = 300
-#: the first segment is cut earlier, because no sound comes before all of it is inferred
-FIRST_CHARS = 120
-
 #: where to cut, best first; the sign stays with what is before it
 _CUTS = tuple(
     re.compile(pattern)
@@ -306,20 +301,6 @@ def _phonemes(words: list[Word]) -> int:
     return sum(len(word.phonemes) for word in words)
 
 
-def segments(text: str, language: str) -> Iterator[Segment]:
-    """Cuts `text` into segments that leave out nothing but white space.
-
-    Args:
-        text: the original text.
-        language: code of the sentence splitter (`Language.sentences`).
-    """
-    first = True
-    for start, end in _sentences(text, language):
-        for piece_start, piece_end in _pieces(text, start, end, first=first):
-            yield Segment(text[piece_start:piece_end], piece_start, piece_end, "", (), Mark.NONE)
-            first = False
-
-
 def _sentences(text: str, language: str) -> Iterator[tuple[int, int]]:
     # The splitter is native code and takes no lone surrogates; one for one, so offsets hold.
     safe = text.encode("utf-8", "replace").decode()
@@ -329,16 +310,8 @@ def _sentences(text: str, language: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def _pieces(text: str, start: int, end: int, *, first: bool) -> Iterator[tuple[int, int]]:
-    while start < end:
-        limit = FIRST_CHARS if first else MAX_CHARS
-        cut = end if end - start <= limit else start + _cut(text[start : start + limit])
-        yield _trim(text, start, cut)
-        start, first = _trim(text, cut, end)[0], False
-
-
 def _cut(window: str) -> int:
-    """Where to cut a window that is full: after the last good place in its second half."""
+    """Where to cut a window that is full: after the last good place in its last two thirds."""
     for pattern in _CUTS:
         places = [m.end() for m in pattern.finditer(window) if m.end() >= len(window) // 3]
         if places:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.clean import MAX_WORD_CHARS, cleaned, has_letters_or_digits, speakable
+from engine.text.clean import MAX_WORD_CHARS, cleaned, has_letters_or_digits
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,16 @@ from engine.text.clean import MAX_WORD_CHARS, cleaned, has_letters_or_digits, sp
     ],
 )
 def test_examples(text: str, expected: str) -> None:
-    assert speakable(text) == expected
+    assert cleaned(text).text == expected
 
 
 @given(st.text(max_size=300))
 def test_the_result_is_harmless_and_cleaning_it_again_changes_nothing(text: str) -> None:
-    clean = speakable(text)
+    clean = cleaned(text).text
     clean.encode()
     assert clean == " ".join(clean.split())
     assert all(c.isprintable() for c in clean.replace(" ", ""))
-    assert speakable(clean) == clean
+    assert cleaned(clean).text == clean
 
 
 @given(st.text(max_size=100) | st.text("a1-’\u0301\u200b\u1100\u1161\u11a8 \n\ud800", max_size=60))
@@ -43,7 +43,7 @@ def test_every_character_knows_where_it_comes_from(text: str) -> None:
     assert list(clean.spans) == sorted(clean.spans)
     for character, (start, end) in zip(clean.text, clean.spans, strict=True):
         assert 0 <= start < end <= len(text)
-        assert character == " " or character in speakable(text[start:end])
+        assert character == " " or character in cleaned(text[start:end]).text
 
 
 def test_places_are_in_the_original() -> None:
@@ -57,13 +57,13 @@ def test_places_are_in_the_original() -> None:
 
 def test_no_letter_is_lost_from_a_long_run() -> None:
     words = "-".join(f"word{n}" for n in range(200))
-    clean = speakable(words)
+    clean = cleaned(words).text
     assert clean.replace(" ", "") == words
     assert max(part.count("-") for part in clean.split()) <= 8
 
 
 def test_a_long_number_is_divided() -> None:
-    clean = speakable("7" * 2000)
+    clean = cleaned("7" * 2000).text
     assert clean.replace(" ", "") == "7" * 2000
     assert max(map(len, clean.split())) <= MAX_WORD_CHARS
 

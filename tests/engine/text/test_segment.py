@@ -10,18 +10,15 @@ from hypothesis import strategies as st
 
 from engine.text.clean import has_letters_or_digits
 from engine.text.segment import (
-    FIRST_CHARS,
     FIRST_LIMIT,
     FLOOR,
     HARD_LIMIT,
-    MAX_CHARS,
     SENTENCE_CHARS,
     SOFT_LIMIT,
     Mark,
     Segment,
     Segmenter,
     Sentence,
-    segments,
     sentences,
 )
 from engine.text.words import SILENT, Word
@@ -33,14 +30,16 @@ PROSE = st.text(
 
 
 @given(PROSE, st.sampled_from(["en", "es", "fr", "hi", "it", "pt"]))
-def test_segments_leave_out_nothing_but_white_space(text: str, language: str) -> None:
+def test_sentences_leave_out_nothing_but_white_space(text: str, language: str) -> None:
     position = 0
-    for number, segment in enumerate(segments(text, language)):
-        assert segment.text == text[segment.start : segment.end]
-        assert segment.text.strip() == segment.text != ""
-        assert not text[position : segment.start].strip()
-        assert segment.end - segment.start <= (MAX_CHARS if number else FIRST_CHARS)
-        position = segment.end
+    for sentence in sentences(text, language):
+        end = sentence.start + len(sentence.text)
+        assert sentence.text == text[sentence.start : end]
+        assert sentence.text.strip() == sentence.text != ""
+        assert sentence.lead == text[position : sentence.start]
+        assert not sentence.lead.strip()
+        assert len(sentence.text) <= SENTENCE_CHARS
+        position = end
     assert not text[position:].strip()
 
 
@@ -58,21 +57,21 @@ def test_segments_leave_out_nothing_but_white_space(text: str, language: str) ->
     ],
 )
 def test_sentences(text: str, expected: list[str]) -> None:
-    assert [segment.text for segment in segments(text, "en")] == expected
+    assert [sentence.text for sentence in sentences(text, "en")] == expected
 
 
-def test_a_long_first_sentence_is_cut_at_a_clause() -> None:
-    text = "The quick brown fox jumps over the lazy dog, and then " * 8
-    first, *others = segments(text.strip(), "en")
+def test_a_long_sentence_is_cut_at_a_clause() -> None:
+    text = "The quick brown fox jumps over the lazy dog, and then " * 30
+    first, *others = sentences(text.strip(), "en")
     assert first.text.endswith("dog,")
-    assert len(first.text) > FIRST_CHARS // 3
+    assert len(first.text) > SENTENCE_CHARS // 3
     assert all(other.text[-1] in ",n" for other in others)
 
 
 def test_what_has_no_place_to_cut_is_cut_all_the_same() -> None:
-    cut = [segment.text for segment in segments("x" * 1000, "en")]
+    cut = [sentence.text for sentence in sentences("x" * 1000, "en")]
     assert "".join(cut) == "x" * 1000
-    assert max(map(len, cut)) <= MAX_CHARS
+    assert max(map(len, cut)) <= SENTENCE_CHARS
 
 
 @given(PROSE, st.sampled_from(["en", "es", "fr", "hi", "it", "pt"]))
