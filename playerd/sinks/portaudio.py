@@ -6,7 +6,9 @@ play out what it holds when told to stop; so the end of speech is followed by si
 last sample has left the device, and then the stream is aborted.
 
 The audio thread sees only `Feed`. Everything else runs on the Trio side; PortAudio is called in
-a worker thread, one call at a time, and a call that does not come back is left behind.
+a worker thread, one call at a time, and a call that does not come back is left behind. Where it
+was about a stream, the stream is left with it: PortAudio's start never returns if the device
+disappears under it (ALSA: its audio thread ends and keeps the lock that the start waits for).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import atexit
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -40,8 +43,10 @@ STOP_LIMIT_S = 0.095
 POLL_S = 0.005
 #: A call of PortAudio takes some milliseconds, opening up to a hundred; after this it hangs.
 CALL_LIMIT_S = 3.0
-#: the same for starting and aborting, which take one or two
+#: the same for starting, aborting and closing a stream, which take one or two
 QUICK_LIMIT_S = 0.4
+#: so many calls about streams may hang at once; each holds a thread until it returns, if ever
+LEFT_LIMIT = 16
 
 
 class PortAudioSink:
@@ -64,6 +69,7 @@ class PortAudioSink:
         self._prime_samples = 0
         self._lost = range(0)  # positions of samples that a device took with it when it went
         self._calls = trio.CapacityLimiter(1)
+        self._left = 0  # calls that hang, and that nobody waits for
 
     # --- Sink ---------------------------------------------------------------------------------
 
@@ -81,7 +87,7 @@ class PortAudioSink:
             self.written_samples += pcm_samples(rest[:taken])
             rest = rest[taken:]
             if not self._running and self._feed.waiting_samples >= self._prime_samples:
-                await self._call(self._start, QUICK_LIMIT_S)
+                await self._call_stream(self._start)
             if not rest:
                 break
             await trio.sleep(POLL_S)
@@ -92,7 +98,7 @@ class PortAudioSink:
         self._check()
         if self._feed.waiting_samples and not self._running:
             # Little as it is, no more will come soon.
-            await self._call(self._start, QUICK_LIMIT_S)
+            await self._call_stream(self._start)
         while self._running and not (self._feed.silent and not self._feed.waiting_samples):
             await trio.sleep(POLL_S)
             self._check()
@@ -105,7 +111,7 @@ class PortAudioSink:
         if self._running:
             # Not to be left half done: what is written meanwhile would be aborted with the rest.
             with trio.CancelScope(shield=True):
-                await self._call(self._abort, QUICK_LIMIT_S)
+                await self._call_stream(self._abort)
         self._report()
 
     async def played(self, position: int) -> None:
@@ -124,7 +130,7 @@ class PortAudioSink:
                     await trio.sleep(POLL_S)
                 _, leaves_s = self._feed.mark
                 await trio.sleep(max(leaves_s - time.monotonic(), 0.0))
-        await self._call(self._abort, QUICK_LIMIT_S)
+        await self._call_stream(self._abort)
         heard, _ = self._feed.mark
         self._give_up()
         return heard
@@ -134,7 +140,7 @@ class PortAudioSink:
         try:
             if self.device is not None:
                 await self.stop()
-            await self._call(self._close, QUICK_LIMIT_S)
+            await self._call_stream(self._close)
         except DeviceUnavailable:
             pass  # it is gone, or hangs; so it is not ours any more
         finally:
@@ -196,9 +202,30 @@ class PortAudioSink:
         """
         with trio.move_on_after(limit_s):
             return await trio.to_thread.run_sync(
-                action, abandon_on_cancel=True, limiter=self._calls
+                partial(self._work, action, self._calls),
+                abandon_on_cancel=True,
+                limiter=self._calls,
             )
         raise DeviceUnavailable("The sound system does not answer; see whether it is running.")
+
+    async def _call_stream(self, action: Callable[[], None]) -> None:
+        """The same for an action on the stream; if it hangs, the next call does not wait for it."""
+        try:
+            await self._call(action, QUICK_LIMIT_S)
+        except DeviceUnavailable:
+            if self._calls.borrowed_tokens and self._left < LEFT_LIMIT:
+                self._left += 1
+                self._calls = trio.CapacityLimiter(1)
+                self._stream = None
+                self._running = False
+            raise
+
+    def _work(self, action: Callable[[], T], calls: trio.CapacityLimiter) -> T:
+        try:
+            return action()
+        finally:
+            if calls is not self._calls:
+                self._left -= 1
 
     def _open(self) -> str:
         self._close()  # PortAudio looks for devices only when it is initialised
@@ -232,12 +259,13 @@ class PortAudioSink:
     def _start(self) -> None:
         if self._running:
             return
+        stream = self._stream
         self._feed.ended = self._feed.silent = False
         try:
-            self._stream.start()
+            stream.start()
         except self._library.PortAudioError as error:
             raise DeviceUnavailable(f"The sound device does not start ({error}).") from None
-        self._running = True
+        self._running = stream is self._stream  # not if it hung, and was given up
 
     def _abort(self) -> None:
         if self._running:
@@ -249,7 +277,8 @@ class PortAudioSink:
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
-        if self._library is not None and self._library._initialized:
+        # It would close the streams that hang, and so hang itself.
+        if self._library is not None and self._library._initialized and not self._left:
             with suppress(self._library.PortAudioError):
                 self._library._terminate()
 

@@ -97,7 +97,11 @@ async def running(
         program = Program(process)
         nursery.start_soon(program.read)
         await program.wait_ready()
-        yield program
+        try:
+            yield program
+        except BaseException:
+            print(*program.lines, sep="\n")  # pytest shows it with the failure
+            raise
         nursery.cancel_scope.cancel()
 
 
