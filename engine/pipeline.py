@@ -55,7 +55,7 @@ class Speech:
         durations: int [phonemes + 2], frames of 600 samples (`engine.timing`).
         speed: that they were made with.
         key: names the same speech, made again.
-        sound: what it is decoded from; the maker's own.
+        decoding: what makes audio of it; the maker's own.
         pcm: the trimmed audio, if it is there already.
         start: sample of the uncut audio that `pcm` begins with.
         compute_s: what the acoustic pass took.
@@ -65,7 +65,7 @@ class Speech:
     durations: NDArray[np.int64]
     speed: float = 1.0
     key: str = ""
-    sound: object = None
+    decoding: object = None
     pcm: bytes | None = None
     start: int | None = None
     compute_s: float = 0.0
@@ -104,9 +104,9 @@ class Voicing(Protocol):
         ...
 
     async def prepare(
-        self, phonemes: str, voice: str, speed: float, *, deadline_s: float, batch: bool
+        self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
     ) -> Speech:
-        """Durations, and all that decoding needs."""
+        """Durations, and all that decoding needs; due when all that is planned was played."""
         ...
 
     def pieces(self, speech: Speech, pace: Pace, *, batch: bool) -> AsyncGenerator[Piece]:
@@ -241,11 +241,7 @@ async def _speech(
                 yield _Spoken(segment, None, 0)
                 continue
             speech = await voicing.prepare(
-                segment.phonemes,
-                utterance.voice,
-                request.speed,
-                deadline_s=pace.next_due_s,
-                batch=utterance.batch,
+                segment.phonemes, utterance.voice, request.speed, pace, batch=utterance.batch
             )
             pause = timing.pause_samples(segment.pause, request.speed)
             pace.planned(pause + speech.samples)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import trio
 from cachetools import LRUCache, TTLCache
+from numpy.typing import NDArray
 
 from engine import metrics, timing
 from engine.audio import to_pcm
@@ -107,23 +108,26 @@ class Synthesis:
         return words
 
     async def prepare(
-        self, phonemes: str, voice: str, speed: float, *, deadline_s: float, batch: bool
+        self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
     ) -> Speech:
-        """The acoustic pass over a segment; or the whole segment, if it was spoken before."""
+        """The acoustic pass over a segment; or the whole segment, if it was spoken before.
+
+        If somebody waits in silence for this segment, its first piece is made in the same turn:
+        else a stream that comes after this one would have its pass before this one is heard.
+        """
         style = self._voices.style(voice, len(phonemes))
         key = self._key(phonemes, style.tobytes(), speed)
         if (known := self._audio.get(key)) is not None:
             return known
         call = self._model.acoustic.call(phonemes, style, speed)
-        sound = await self._turns.run(call, deadline_s=deadline_s, batch=batch)
-        return Speech(
-            phonemes=phonemes,
-            durations=sound.durations,
-            speed=speed,
-            key=key,
-            sound=sound,
-            compute_s=call.seconds,
-        )
+        async with self._turns.turn(deadline_s=pace.next_due_s, batch=batch):
+            sound = await self._turns.run(call)
+            speech = Speech(phonemes, sound.durations, speed, key, compute_s=call.seconds)
+            decoding = _Decoding(self._model, sound, speech, self._costs, self._budget_s)
+            if not batch and pace.next_due_s <= trio.current_time():
+                while not decoding.made and not decoding.done:
+                    await self._step(decoding, pace.spare_s(trio.current_time()))
+        return replace(speech, decoding=decoding)
 
     async def pieces(self, speech: Speech, pace: Pace, *, batch: bool) -> AsyncGenerator[Piece]:
         """The trimmed audio of a segment in pieces, each as soon as it is there."""
@@ -131,41 +135,32 @@ class Synthesis:
             if speech.pcm:
                 yield Piece(speech.pcm, 0.0, speech.start)
             return
-        sound = speech.sound
-        if not isinstance(sound, Acoustics):
+        decoding = speech.decoding
+        if not isinstance(decoding, _Decoding):
             raise TypeError("This speech was not prepared here.")
-        start, stop = speech.span
-        ladder = Ladder(
-            sound.columns,
-            start // COLUMN_SAMPLES,
-            -(-stop // COLUMN_SAMPLES),
-            self._costs,
-            self._budget_s,
-        )
-        decoder = Decoder(self._model.vocoder, self._model.predictor, sound)
-        trimmer = timing.Trimmer(speech.phonemes, speech.durations, speech.speed)
-        given: list[bytes] = []
-        seconds = 0.0
-        while not ladder.done:
-            async with self._turns.turn(deadline_s=pace.due_s, batch=batch):
-                # Only now, because the lead shrinks while one waits for a turn.
-                step = ladder.next(np.inf if batch else pace.spare_s(trio.current_time()))
-                assert step is not None
-                call = decoder.call(step)
-                audio = await self._turns.run_held(call)
-            self._costs.took(step, call.seconds)
-            seconds += call.seconds
-            first = step.start * COLUMN_SAMPLES
-            audio = trimmer.push(audio[max(0, start - first) : max(0, stop - first)])
-            if ladder.done:
-                audio = np.concatenate([audio, trimmer.end()])
-            if len(audio):
-                given.append(to_pcm(audio))
-                yield Piece(given[-1], seconds, trimmer.start)
-                seconds = 0.0
-        whole = replace(speech, pcm=b"".join(given), start=trimmer.start, sound=None, compute_s=0)
+        given: list[Piece] = []
+        while decoding.made or not decoding.done:
+            if not decoding.made:
+                async with self._turns.turn(deadline_s=pace.due_s, batch=batch):
+                    # Only now, because the lead shrinks while one waits for a turn.
+                    spare_s = np.inf if batch else pace.spare_s(trio.current_time())
+                    await self._step(decoding, spare_s)
+            while decoding.made:
+                given.append(decoding.made.pop(0))
+                yield given[-1]
+        pcm = b"".join(piece.pcm for piece in given)
+        whole = replace(speech, pcm=pcm, start=decoding.begins, decoding=None, compute_s=0)
         if _bytes(whole) <= self._audio.maxsize:
             self._audio[speech.key] = whole
+
+    async def _step(self, decoding: _Decoding, spare_s: float) -> None:
+        """The next step, in a turn."""
+        step = decoding.ladder.next(spare_s)
+        assert step is not None  # only asked for what is not done
+        call = decoding.decoder.call(step)
+        audio = await self._turns.run(call)
+        self._costs.took(step, call.seconds)
+        decoding.add(step, audio, call.seconds)
 
     def _key(self, phonemes: str, style: bytes, speed: float) -> str:
         digest = hashlib.blake2b(digest_size=16)
@@ -177,6 +172,56 @@ class Synthesis:
         """Empties both caches."""
         self._words.clear()
         self._audio.clear()
+
+
+class _Decoding:
+    """A segment on its way to audio.
+
+    Args:
+        model: loaded.
+        sound: of the acoustic pass.
+        speech: the segment.
+        costs: what the vocoder takes on this machine.
+        budget_s: see `Synthesis`.
+
+    Attributes:
+        ladder: which steps there are.
+        decoder: does them.
+        made: what was decoded and not yet given to anybody.
+    """
+
+    def __init__(
+        self, model: Model, sound: Acoustics, speech: Speech, costs: Costs, budget_s: float
+    ) -> None:
+        self._start, self._stop = start, stop = speech.span
+        first, last = start // COLUMN_SAMPLES, -(-stop // COLUMN_SAMPLES)
+        self.ladder = Ladder(sound.columns, first, last, costs, budget_s)
+        self.decoder = Decoder(model.vocoder, model.predictor, sound)
+        self._trimmer = timing.Trimmer(speech.phonemes, speech.durations, speech.speed)
+        self._seconds = 0.0
+        self.made: list[Piece] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether no step is left."""
+        return self.ladder.done
+
+    @property
+    def begins(self) -> int | None:
+        """Sample of the uncut audio that the first piece begins with; None if all is silence."""
+        return self._trimmer.start
+
+    def add(self, step: Step, audio: NDArray[np.float32], seconds: float) -> None:
+        """What a step gave, and how long it took."""
+        self._seconds += seconds
+        first = step.start * COLUMN_SAMPLES
+        kept = audio[max(0, self._start - first) : max(0, self._stop - first)]
+        kept = self._trimmer.push(kept)
+        if self.done:
+            kept = np.concatenate([kept, self._trimmer.end()])
+        if len(kept):
+            self.made.append(Piece(to_pcm(kept), self._seconds, self._trimmer.start))
+            self._seconds = 0.0
 
 
 def _bytes(speech: Speech) -> int:

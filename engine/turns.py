@@ -2,9 +2,6 @@
 
 The lane is handed on in the event loop's next pass, not in the same step: whoever has just had a
 turn and asks for the next one without waiting in between is in the queue when the choice is made.
-That is not yet so for a stream's first window after its acoustic pass: the pipeline's channels
-between the two take some passes, so of two streams that come together both passes run first
-(an expected failure in `tests/engine/test_synthesis.py`).
 """
 
 from __future__ import annotations
@@ -46,30 +43,11 @@ class Turns:
         # trio's default limiter is everybody's: 40 threads elsewhere would hold up the lane.
         self._threads = trio.CapacityLimiter(1)
 
-    async def run(self, call: Stoppable[T], *, deadline_s: float, batch: bool = False) -> T:
-        """Waits for a turn, then runs the call in a worker thread.
-
-        Cancelled while it waits, it leaves the queue. Cancelled while the call runs, it stops the
-        call and is back when the thread has ended, whatever the call then returned or raised.
-
-        Args:
-            call: the work.
-            deadline_s: see `turn`.
-            batch: see `turn`.
-
-        Returns:
-            What the call returns.
-
-        Raises:
-            Exception: what the call raises, in no group.
-            ValueError: the deadline is not a number.
-        """
-        async with self.turn(deadline_s=deadline_s, batch=batch):
-            return await self.run_held(call)
-
     @asynccontextmanager
     async def turn(self, *, deadline_s: float, batch: bool = False) -> AsyncIterator[None]:
-        """Waits for a turn and holds the lane inside the context.
+        """Waits for a turn and holds the lane inside the context, for one call of `run` or more.
+
+        Cancelled while it waits, it leaves the queue.
 
         Args:
             deadline_s: when the result is due at the listener, on trio's clock; `Pace.due_s`.
@@ -101,8 +79,11 @@ class Turns:
         if ticket is not None:
             self._given[ticket].set()
 
-    async def run_held(self, call: Stoppable[T]) -> T:
-        """Runs the call inside a `turn`; when cancelled, stops it and waits for its thread.
+    async def run(self, call: Stoppable[T]) -> T:
+        """Runs the call in a worker thread, inside a `turn`.
+
+        When cancelled, it stops the call and is back when the thread has ended, whatever the call
+        then returned or raised.
 
         trio does not abandon a thread unless told to, and here it must not: one that is still in
         the model when the interpreter ends would abort the process.

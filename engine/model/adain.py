@@ -1,8 +1,8 @@
 """AdaIN statistics of the vocoder's 48 sites, predicted from what is known of a segment. Core.
 
 The vocoder normalises every channel over the whole utterance. A window can only be decoded before
-the rest if somebody tells it those means and deviations: `Predictor` does, by a linear map
-from pooled features. Its weights are trained by `bench/train_statistics.py`; how near it comes is
+the rest if somebody tells it those means and deviations: `Predictor` does, by regression
+on pooled features. Its weights are trained by `bench/train_statistics.py`; how near it comes is
 in `docs/tuning.md` and in the file itself.
 """
 
@@ -75,38 +75,76 @@ def acoustic_context(source: Floats, style: Floats, columns: int, speed: float) 
     return np.concatenate([source_features(source), style, rest])
 
 
-class LinearMap:
-    """Features to statistics: standardise, project, expand. Weights are 8-bit, by column.
-
-    Args:
-        arrays: `mean`, `scale` [features]; `project` int8 [features, rank] and `expand` int8
-            [rank, 2 channels], each with its `_scale` a column; `offset`, `spread` [2 channels]
-            of the targets, which are means and logarithms of deviations.
-    """
-
-    def __init__(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        a = {name: value.astype(np.float32) for name, value in arrays.items() if name not in _BIG}
-        self._project, self._expand = (np.asarray(arrays[name], np.int8) for name in _BIG)
-        self._mean, self._scale = a["mean"], a["scale"]
-        self._inner = a["project_scale"]
-        self._outer, self._offset = a["expand_scale"] * a["spread"], a["offset"]
-
-    def __call__(self, features: Floats) -> Statistics:
-        """Statistics from the features, float32 [features]."""
-        standard = np.clip((features - self._mean) / self._scale, -_CLIP, _CLIP)
-        inner = standard @ self._project.astype(np.float32) * self._inner
-        raw = inner @ self._expand.astype(np.float32) * self._outer + self._offset
-        mean, log_deviation = np.split(raw, 2)
-        return Statistics(mean, np.exp(log_deviation))
-
-
-_BIG = ("project", "expand")
+#: where `acoustic_context` has the style, in features that end with it
+_STYLE = slice(-258, -2)
+#: the arrays of `Regression` that are kept in 8 bits, each with a scale a column
+EIGHT_BITS = ("look", "voice", "project", "expand")
 #: features further from the training mean, in deviations, say no more than this
 _CLIP = 8.0
 
 
+def standardised(features: Floats, mean: Floats, scale: Floats) -> Floats:
+    """Features [..., features] in deviations from the mean of training, bounded."""
+    bounded: Floats = np.clip((features - mean) / scale, -_CLIP, _CLIP)
+    return bounded
+
+
+def pairs(standard: Floats, look: Floats, voice: Floats) -> Floats:
+    """Products of what the signal is like with what the voice is like.
+
+    Another voice is not only an offset: what a feature says about the statistics is another thing
+    for another voice. A plain linear map knows one slope for all of them.
+
+    Args:
+        standard: standardised features [..., features] that end with `acoustic_context`.
+        look: [features, signal directions].
+        voice: [256, style directions].
+
+    Returns:
+        [..., signal directions * style directions].
+    """
+    signal, style = standard @ look, standard[..., _STYLE] @ voice
+    products = signal[..., :, None] * style[..., None, :]
+    return products.reshape(*products.shape[:-2], -1)
+
+
+class Regression:
+    """Features to statistics: standardise, add `pairs`, project, expand. Weights are 8-bit.
+
+    Args:
+        arrays: `mean`, `scale` [features]; `look` [features, signal directions]; `voice` [256, style
+            directions]; `project` [features + pairs, rank]; `expand` [rank, 2 channels]; the last
+            four int8, each with its `_scale` a column; `offset`, `spread` [2 channels] of the
+            targets, which are means and logarithms of deviations.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        self._mean, self._scale, offset, spread = (
+            np.asarray(arrays[name], np.float32) for name in ("mean", "scale", "offset", "spread")
+        )
+        self._matrices = {
+            name: (
+                np.asarray(arrays[name], np.int8),
+                np.asarray(arrays[f"{name}_scale"], np.float32),
+            )
+            for name in EIGHT_BITS
+        }
+        self._offset, self._spread = offset, spread
+
+    def __call__(self, features: Floats) -> Statistics:
+        """Statistics from the features, float32 [features]."""
+        look, voice, project, expand = (
+            whole.astype(np.float32) * step for whole, step in self._matrices.values()
+        )
+        standard = standardised(features, self._mean, self._scale)
+        wide = np.concatenate([standard, pairs(standard, look, voice)])
+        raw = wide @ project @ expand * self._spread + self._offset
+        mean, log_deviation = np.split(raw, 2)
+        return Statistics(mean, np.exp(log_deviation))
+
+
 class Predictor:
-    """The two maps of the shipped file.
+    """The two regressions of the shipped file.
 
     `first` predicts all sites before anything is decoded; `second` those of stage two, much better,
     once stage one has run over the whole segment.
@@ -115,7 +153,7 @@ class Predictor:
     def __init__(self, path: Path = FILE) -> None:
         with np.load(path) as stored:
             maps = {
-                which: LinearMap(
+                which: Regression(
                     {k.removeprefix(which): stored[k] for k in stored.files if k.startswith(which)}
                 )
                 for which in ("first_", "second_")

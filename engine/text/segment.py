@@ -25,10 +25,11 @@ from engine.text.words import SILENT, Word
 FIRST_LIMIT = 100
 #: a first segment, or what is left after it, has at least so many phonemes if it can be helped
 FLOOR = 30
-#: sentences are joined up to so many phonemes (about 14 s of speech)
-SOFT_LIMIT = 220
+#: sentences are joined up to so many phonemes (about 10 s of speech): memory and the longest turn
+#: in the lane, stage one of the whole segment, grow with it
+SOFT_LIMIT = 150
 #: a longer sentence is cut; the model takes 510, but hurries and fades before
-HARD_LIMIT = 400
+HARD_LIMIT = 260
 #: a word with more sounds is cut, and a row of more marks too, so that the limits can be kept
 WORD_LIMIT = 60
 MARKS_LIMIT = 8

@@ -232,7 +232,7 @@ async def speak(
     batch: bool = False,
 ) -> tuple[Speech, list[Piece]]:
     """Both steps of a segment."""
-    speech = await made.prepare(phonemes, voice, speed, deadline_s=pace.next_due_s, batch=batch)
+    speech = await made.prepare(phonemes, voice, speed, pace, batch=batch)
     async with aclosing(made.pieces(speech, pace, batch=batch)) as pieces:
         return speech, [piece async for piece in pieces]
 

@@ -55,6 +55,13 @@ def hurried() -> Pace:
     return Pace(trio.current_time())
 
 
+def rich() -> Pace:
+    """Of one that has an hour of audio in hand."""
+    pace = hurried()
+    pace.made(trio.current_time(), 3600 * SAMPLE_RATE)
+    return pace
+
+
 # --- a segment ----------------------------------------------------------------------------------
 
 
@@ -95,7 +102,7 @@ async def test_windows_in_a_row_are_the_whole_segment(machine: Machine) -> None:
 async def test_the_first_window_comes_before_the_second_is_decoded(machine: Machine) -> None:
     made = made_of(machine, costs=SLOW, budget_s=0.0)
     pace = hurried()
-    speech = await made.prepare(LONG, "a", 1.0, deadline_s=pace.due_s, batch=False)
+    speech = await made.prepare(LONG, "a", 1.0, pace, batch=False)
     async with aclosing(made.pieces(speech, pace, batch=False)) as pieces:
         first = await anext(pieces)
         assert first.pcm
@@ -166,7 +173,7 @@ async def test_what_was_prepared_elsewhere_is_refused(machine: Machine) -> None:
 
 async def is_kept(made: Synthesis, phonemes: str, *, voice: str = "a", speed: float = 1.0) -> bool:
     """Whether it need not be made; makes none of it."""
-    speech = await made.prepare(phonemes, voice, speed, deadline_s=0.0, batch=False)
+    speech = await made.prepare(phonemes, voice, speed, rich(), batch=False)
     return speech.pcm is not None
 
 
@@ -251,7 +258,7 @@ async def test_what_was_kept_is_forgotten_after_an_hour(
 async def test_what_nobody_heard_to_its_end_is_not_kept(machine: Machine) -> None:
     made = made_of(machine, costs=SLOW, budget_s=0.0)
     pace = hurried()
-    speech = await made.prepare(LONG, "a", 1.0, deadline_s=pace.due_s, batch=False)
+    speech = await made.prepare(LONG, "a", 1.0, pace, batch=False)
     async with aclosing(made.pieces(speech, pace, batch=False)) as pieces:
         await anext(pieces)
     assert not await is_kept(made, LONG)
@@ -348,11 +355,9 @@ async def test_a_stream_that_is_cancelled_in_a_window_frees_the_lane(machine: Ma
 
 async def test_a_new_stream_overtakes_one_that_has_audio_in_hand(machine: Machine) -> None:
     made = made_of(machine, costs=SLOW, budget_s=0.0)
-    rich = hurried()
-    rich.made(trio.current_time(), 3600 * SAMPLE_RATE)
     machine.hold("two a 0-17")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(speak, made, LONG, rich, voice="a"))
+        nursery.start_soon(partial(speak, made, LONG, rich(), voice="a"))
         await trio.to_thread.run_sync(machine.wait_until_held, "two a 0-17")
         nursery.start_soon(partial(speak, made, LONG, hurried(), voice="b"))
         await trio.testing.wait_all_tasks_blocked()
@@ -362,11 +367,10 @@ async def test_a_new_stream_overtakes_one_that_has_audio_in_hand(machine: Machin
     assert b == list(range(2, 2 + len(b)))  # all of it: it never has as much in hand
 
 
-@pytest.mark.xfail(reason="the stages between the two are slower than the lane is handed on")
 async def test_a_streams_first_window_comes_before_the_acoustic_pass_of_a_later_stream(
     machine: Machine,
 ) -> None:
-    """Streams that come together are served one after the other, as `engine.turns` says."""
+    """Streams that come together are served one after the other."""
     made = made_of(machine, costs=SLOW, budget_s=0.0)
 
     async def listen(voice: str) -> None:

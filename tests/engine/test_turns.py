@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from math import inf
+from typing import TypeVar
 
 import pytest
 import trio
@@ -18,11 +19,19 @@ import trio.testing
 from engine.audio import SAMPLE_RATE
 from engine.errors import SynthesisFailed
 from engine.lane import BATCH_PATIENCE_S, Pace
-from engine.turns import Turns
+from engine.turns import Stoppable, Turns
+
+T = TypeVar("T")
 
 #: seconds that an acoustic pass and a window take, and the audio of a window
 ACOUSTIC, WINDOW, AUDIO = 0.15, 0.08, 0.3
 MAX_LEAD = 5.0
+
+
+async def run(turns: Turns, call: Stoppable[T], *, deadline_s: float, batch: bool = False) -> T:
+    """One call in a turn of its own."""
+    async with turns.turn(deadline_s=deadline_s, batch=batch):
+        return await turns.run(call)
 
 
 @dataclass
@@ -42,9 +51,13 @@ class Simulated:
     async def run(self, after_s: float = 0.0) -> None:
         await trio.sleep(after_s)
         self.pace = Pace(trio.current_time())
-        await self.piece(self.acoustic_s)
-        for _ in range(self.windows):
-            await self.piece(self.window_s)
+        first_s = self.acoustic_s
+        if self.batch:
+            await self.piece(first_s)
+            first_s = 0.0
+        for number in range(self.windows):
+            # Where somebody listens, the pass and the first window are one turn.
+            await self.piece(self.window_s + (0 if number else first_s))
             self.late_s.append(self.pace.made(trio.current_time(), round(AUDIO * SAMPLE_RATE)))
             self.made_at.append(trio.current_time())
             if not self.batch:
@@ -271,7 +284,7 @@ async def held(turns: Turns, call: Call) -> AsyncIterator[trio.CancelScope]:
 
         async def hold() -> None:
             with scope:
-                await turns.run(call, deadline_s=0.0)
+                await run(turns, call, deadline_s=0.0)
 
         nursery.start_soon(hold)
         await trio.to_thread.run_sync(call.began.wait, abandon_on_cancel=True)
@@ -287,7 +300,7 @@ async def test_contending_calls_run_one_at_a_time_in_order() -> None:
 
     async def ask(name: str, deadline_s: float, batch: bool) -> None:
         call = Call(busy, name)
-        results.append(await turns.run(call, deadline_s=deadline_s, batch=batch))
+        results.append(await run(turns, call, deadline_s=deadline_s, batch=batch))
         assert not call.stops
 
     async with trio.open_nursery() as nursery, held(turns, Call(busy, "first", waits=True)):
@@ -315,10 +328,10 @@ async def test_cancelled_while_waiting_is_never_run() -> None:
 
         async def ask() -> None:
             with scope:
-                await turns.run(gone, deadline_s=0.0)
+                await run(turns, gone, deadline_s=0.0)
 
         nursery.start_soon(ask)
-        nursery.start_soon(partial(turns.run, stays, deadline_s=1.0))
+        nursery.start_soon(partial(run, turns, stays, deadline_s=1.0))
         await trio.testing.wait_all_tasks_blocked()
         scope.cancel()
         await trio.testing.wait_all_tasks_blocked()
@@ -333,7 +346,7 @@ async def test_cancelled_while_running_is_stopped_and_joined() -> None:
     deaf = Call(busy, "deaf", waits=True, deaf=True)
     async with trio.open_nursery() as nursery:
         async with held(turns, deaf) as scope:
-            nursery.start_soon(partial(turns.run, Call(busy, "next"), deadline_s=0.0))
+            nursery.start_soon(partial(run, turns, Call(busy, "next"), deadline_s=0.0))
             scope.cancel()
             await trio.testing.wait_all_tasks_blocked()
             assert deaf.stops == 1
@@ -348,7 +361,7 @@ async def test_stopping_ends_a_call_without_help() -> None:
     call = Call(busy, "call", waits=True)
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(turns.run, call, deadline_s=0.0))
+            nursery.start_soon(partial(run, turns, call, deadline_s=0.0))
             await trio.to_thread.run_sync(call.began.wait, abandon_on_cancel=True)
             scope.cancel()
     assert call.stops == 1
@@ -359,10 +372,10 @@ async def test_cancelled_before_it_asks_runs_nothing() -> None:
     turns, busy = Turns(), Busy()
     with trio.CancelScope() as scope:
         scope.cancel()
-        await turns.run(Call(busy, "never"), deadline_s=0.0)
+        await run(turns, Call(busy, "never"), deadline_s=0.0)
     assert scope.cancelled_caught
     assert not busy.log
-    assert await turns.run(Call(busy, "after"), deadline_s=0.0) == "after"
+    assert await run(turns, Call(busy, "after"), deadline_s=0.0) == "after"
 
 
 @pytest.mark.parametrize("failure", [SynthesisFailed("It failed."), ZeroDivisionError("foreign")])
@@ -371,17 +384,17 @@ async def test_what_a_call_raises_comes_plain_and_frees_the_lane(failure: Except
     call = Call(busy, "bad")
     call.failure = failure
     with pytest.raises(type(failure)) as caught:
-        await turns.run(call, deadline_s=0.0)
+        await run(turns, call, deadline_s=0.0)
     assert caught.value is failure
     assert not call.stops
-    assert await turns.run(Call(busy, "after"), deadline_s=0.0) == "after"
+    assert await run(turns, Call(busy, "after"), deadline_s=0.0) == "after"
 
 
 async def test_a_deadline_that_is_no_number_is_refused() -> None:
     turns, busy = Turns(), Busy()
     with pytest.raises(ValueError, match="number"):
-        await turns.run(Call(busy, "never"), deadline_s=float("nan"))
-    assert await turns.run(Call(busy, "after"), deadline_s=0.0) == "after"
+        await run(turns, Call(busy, "never"), deadline_s=float("nan"))
+    assert await run(turns, Call(busy, "after"), deadline_s=0.0) == "after"
 
 
 async def test_threads_elsewhere_do_not_hold_up_the_lane() -> None:
@@ -391,7 +404,7 @@ async def test_threads_elsewhere_do_not_hold_up_the_lane() -> None:
     for borrower in borrowed:
         await everybody.acquire_on_behalf_of(borrower)
     try:
-        assert await turns.run(Call(busy, "call"), deadline_s=0.0) == "call"
+        assert await run(turns, Call(busy, "call"), deadline_s=0.0) == "call"
     finally:
         for borrower in borrowed:
             everybody.release_on_behalf_of(borrower)

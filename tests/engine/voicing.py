@@ -76,9 +76,9 @@ class Voicing:
         ]
 
     async def prepare(
-        self, phonemes: str, voice: str, speed: float, *, deadline_s: float, batch: bool
+        self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
     ) -> Speech:
-        self.asked.append((deadline_s, batch))
+        self.asked.append((pace.next_due_s, batch))
         if phonemes in self.kept:
             return self.kept[phonemes]
         await self._step(ACOUSTIC, phonemes, self.acoustic_s)

@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.model.adain import FILE, LinearMap, Statistics, acoustic_context, pooled
+from engine.model.adain import (
+    FILE,
+    Regression,
+    Statistics,
+    acoustic_context,
+    pairs,
+    pooled,
+)
 from tests.engine.model.conftest import RealParts
 
 Floats = NDArray[np.float32]
@@ -50,30 +58,72 @@ def test_the_context_tells_length_and_speed() -> None:
     np.testing.assert_allclose(context[-2:], [np.log(100), 1.25])
 
 
-def small_map() -> LinearMap:
-    return LinearMap(
-        {
-            "mean": np.array([1.0, 2.0], np.float32),
-            "scale": np.array([2.0, 4.0], np.float32),
-            "project": np.array([[127], [0]], np.int8),
-            "project_scale": np.array([1 / 127], np.float32),
-            "expand": np.array([[127, 127]], np.int8),
-            "expand_scale": np.array([1 / 127, 2 / 127], np.float32),
-            "offset": np.array([10.0, 0.0], np.float32),
-            "spread": np.array([3.0, 1.0], np.float32),
-        }
+#: a signal of two features, and the context behind it
+COUNT = 2 + 44 + 256 + 2
+
+
+def eight(matrix: NDArray[np.integer], worth: float) -> tuple[NDArray[np.int8], Floats]:
+    """An 8-bit matrix and its scales; `worth` is what 127 stands for."""
+    return matrix.astype(np.int8), np.full(matrix.shape[1], worth / 127, np.float32)
+
+
+def small_map() -> Regression:
+    """One output: 3 times the first feature, and 5 times its product with the first of style."""
+    look, voice = np.zeros((COUNT, 1), int), np.zeros((256, 2), int)
+    look[0], voice[0, 0], voice[1, 1] = 127, 127, 127
+    project = np.zeros((COUNT + 2, 2), int)
+    project[0, 0], project[COUNT, 1] = 127, 127
+    expand = np.array([[127, 127], [127, 0]])
+    arrays: dict[str, NDArray[np.generic]] = {
+        "mean": np.zeros(COUNT, np.float32),
+        "scale": np.full(COUNT, 2.0, np.float32),
+        "offset": np.array([10.0, 0.5], np.float32),
+        "spread": np.array([2.0, 1.0], np.float32),
+    }
+    for name, matrix, worth in (
+        ("look", look, 1.0),
+        ("voice", voice, 1.0),
+        ("project", project, 1.0),
+        ("expand", expand, 3.0),
+    ):
+        arrays[name], arrays[f"{name}_scale"] = eight(matrix, worth)
+    return Regression(arrays)
+
+
+def features(first: float, style: float = 0.0) -> Floats:
+    x = np.zeros(COUNT, np.float32)
+    x[0], x[2 + 44] = first, style
+    return x
+
+
+def test_a_regression_is_standardise_project_expand() -> None:
+    statistics = small_map()(features(4.0))
+    np.testing.assert_allclose(statistics.mean, [10 + 2 * 3 * 2], rtol=1e-5)
+    np.testing.assert_allclose(statistics.deviation, [np.exp(0.5 + 3 * 2)], rtol=1e-5)
+
+
+@pytest.mark.parametrize("style", [-4.0, 0.0, 2.0])
+def test_what_a_feature_says_depends_on_the_voice(style: float) -> None:
+    statistics = small_map()(features(4.0, style))
+    np.testing.assert_allclose(statistics.mean, [10 + 2 * (3 * 2 + 3 * 2 * style / 2)], rtol=1e-5)
+
+
+def test_products_are_of_every_direction_with_every_direction() -> None:
+    standard = np.random.default_rng(1).normal(size=(3, COUNT)).astype(np.float32)
+    look, voice = (
+        np.random.default_rng(2).normal(size=shape).astype(np.float32)
+        for shape in ((COUNT, 4), (256, 5))
     )
-
-
-def test_a_map_is_standardise_project_expand() -> None:
-    statistics = small_map()(np.array([3.0, 99.0], np.float32))
-    np.testing.assert_allclose(statistics.mean, [13.0], rtol=1e-5)
-    np.testing.assert_allclose(statistics.deviation, [np.exp(2.0)], rtol=1e-5)
+    many = pairs(standard, look, voice)
+    assert many.shape == (3, 20)
+    np.testing.assert_allclose(many[2], pairs(standard[2], look, voice), rtol=1e-5)
+    style = standard[2, 2 + 44 : -2] @ voice
+    np.testing.assert_allclose(many[2, 5:10], (standard[2] @ look)[1] * style, rtol=1e-4)
 
 
 def test_features_far_from_all_training_are_bounded() -> None:
-    far = small_map()(np.array([1e9, 0.0], np.float32))
-    np.testing.assert_allclose(far.mean, [10 + 3 * 8], rtol=1e-5)
+    far = small_map()(features(1e9))
+    np.testing.assert_allclose(far.mean, [10 + 2 * 3 * 8], rtol=1e-5)
     assert np.isfinite(far.deviation).all()
 
 
@@ -86,8 +136,12 @@ def test_the_shipped_file_is_small_and_says_what_it_is() -> None:
     assert FILE.stat().st_size <= 6e6
     with np.load(FILE) as stored:
         about = json.loads(str(stored["about"]))
-    assert about["utterances"] > 500
-    assert about["second"]["explained_as_stored"] > about["first"]["explained_as_stored"] > 0.9
+    assert about["utterances"] > 2000
+    assert about["second"]["explained_as_stored"] > about["first"]["explained_as_stored"] > 0.95
+    for which in ("first", "second"):
+        assert len(about[which]["by_voice"]) == 54
+        assert len(about[which]["by_length"]) == 5
+        assert min(about[which]["by_voice"].values()) > 0.8
 
 
 def test_predictions_fit_the_real_model(real_parts: RealParts) -> None:

@@ -31,6 +31,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         to.folder.mkdir(exist_ok=True)
         for name in ("acoustic", "stage_one", "stage_two"):
             to.part(name).touch()
+            to.part(name).with_suffix(".bin").touch()
 
     monkeypatch.setattr(build, "_make", make)
     return models
@@ -62,9 +63,12 @@ def test_another_model_version_runtime_or_processor_is_another_build(
     assert len(keys) == 5
 
 
-def test_a_build_that_lacks_a_part_is_made_again(tmp_path: Path, made: list[Path]) -> None:
+@pytest.mark.parametrize("kind", [".onnx", ".bin"])
+def test_a_build_that_lacks_a_file_is_made_again(
+    kind: str, tmp_path: Path, made: list[Path]
+) -> None:
     found = build.ensure(tmp_path, "a" * 64, tmp_path, lambda *_: None)
-    found.part("stage_two").unlink()
+    found.part("stage_two").with_suffix(kind).unlink()
     build.ensure(tmp_path, "a" * 64, tmp_path, lambda *_: None)
     assert len(made) == 2
 
@@ -112,7 +116,7 @@ def test_speed_in_whole_numbers_is_refused(
 
 def test_the_parts_are_where_they_are_said_to_be(real_parts: RealParts) -> None:
     sizes = {
-        name: real_parts.build.part(name).stat().st_size
+        name: real_parts.build.part(name).with_suffix(".bin").stat().st_size
         for name in ("acoustic", "stage_one", "stage_two")
     }
     assert sizes["acoustic"] > sizes["stage_one"] > sizes["stage_two"] > 10e6
