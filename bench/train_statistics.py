@@ -1,6 +1,6 @@
 """Trains the regressions from pooled features to AdaIN statistics (`engine/model/statistics.npz`).
 
-    python -m bench.train_statistics generate --hours 3
+    python -m bench.train_statistics generate --hours 3 --of 2 --part 0 & ... --part 1
     python -m bench.train_statistics fit
 
 `generate` speaks texts with the real model and keeps features and the statistics that the whole
@@ -81,16 +81,18 @@ class Maker:
 @app.command()
 def generate(
     hours: Annotated[float, typer.Option(help="stop after so long")] = 3.0,
-    threads: Annotated[int, typer.Option(help="inference threads")] = 0,
+    threads: Annotated[int, typer.Option(help="inference threads")] = 1,
+    of: Annotated[int, typer.Option(min=1, help="how many processes share the work")] = 1,
+    part: Annotated[int, typer.Option(min=0, help="which of them this is, from 0")] = 0,
 ) -> None:
-    """Makes data until the time is over or all is made."""
+    """Makes data until the time is over or all is made; best by one process a core."""
     until = time.monotonic() + hours * 3600
     maker = Maker(threads)
     maker.cache.mkdir(parents=True, exist_ok=True)
     todo = _jobs(maker)
     for number in range(0, len(todo), SHARD):
         path = maker.cache / f"{number // SHARD:04d}.npz"
-        if path.exists():
+        if path.exists() or number // SHARD % of != part:
             continue
         rows = []
         for job in todo[number : number + SHARD]:

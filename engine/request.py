@@ -33,6 +33,9 @@ from .audio import pcm_samples
 MIN_SPEED = 0.25
 MAX_SPEED = 4.0
 
+#: whether somebody listens while it is made, or wants the whole when it is done
+Priority = Literal["live", "batch"]
+
 
 class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """What to say and how.
@@ -53,7 +56,7 @@ class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=Tru
     speed: float = 1.0
     key: str | None = None
     marks: bool = False
-    priority: Literal["live", "batch"] = "live"
+    priority: Priority = "live"
 
 
 class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from engine.errors import InvalidRequest, TextTooLong
-from engine.request import MAX_SPEED, MIN_SPEED, SpeechRequest
+from engine.request import MAX_SPEED, MIN_SPEED, Priority, SpeechRequest
 
 
 class Format(StrEnum):
@@ -47,7 +47,11 @@ class VoiceReference(msgspec.Struct, frozen=True):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The fields of the request that have a meaning here; `null` ones are taken out before."""
+    """The fields of the request that have a meaning here; `null` ones are taken out before.
+
+    `priority` is ours: a client that makes a file, say of a book, asks for `batch`, and whoever
+    listens meanwhile goes first. OpenAI's clients cannot say so, and most of theirs listen.
+    """
 
     input: str
     model: str | None = None
@@ -55,6 +59,7 @@ class Body(msgspec.Struct, frozen=True):
     response_format: str = Format.MP3
     speed: float = 1.0
     stream_format: str = "audio"
+    priority: Priority = "live"
 
 
 #: what a field must be, told when it has the wrong type
@@ -65,6 +70,7 @@ _EXPECTED = {
     "response_format": "response_format must be mp3, wav or pcm.",
     "speed": f"speed must be a number from {MIN_SPEED:g} to {MAX_SPEED:g}.",
     "stream_format": 'stream_format must be "audio".',
+    "priority": 'priority must be "live" or "batch".',
 }
 
 
@@ -110,7 +116,10 @@ def parse(body: bytes, *, text_chars: int) -> Order:
     if not MIN_SPEED <= asked.speed <= MAX_SPEED:  # also catches what is not a number
         raise InvalidRequest(_EXPECTED["speed"], param="speed")
     speech = SpeechRequest(
-        text=_text(asked.input, text_chars), voice=_voice(asked.voice), speed=asked.speed
+        text=_text(asked.input, text_chars),
+        voice=_voice(asked.voice),
+        speed=asked.speed,
+        priority=asked.priority,
     )
     ignored = sorted(name for name in given if name not in Body.__struct_fields__)
     return Order(speech, container, tuple(ignored))

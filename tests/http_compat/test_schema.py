@@ -55,6 +55,8 @@ def test_what_is_understood(
         ({"input": "a", "voice": {}}, "voice", "voice must be a string"),
         ({"input": "a", "voice": {"id": 1}}, "voice", "voice must be a string"),
         ({"input": "a", "voice": "x" * 201}, "voice", "voice has 201 characters"),
+        ({"input": "a", "priority": "high"}, "priority", 'priority must be "live" or "batch".'),
+        ({"input": "a", "priority": 1}, "priority", 'priority must be "live" or "batch".'),
         ({"input": "a", "speed": "1"}, "speed", "speed must be a number from 0.25 to 4."),
         ({"input": "a", "speed": True}, "speed", "speed must be a number"),
         ({"input": "a", "speed": 0.2}, "speed", "speed must be a number"),
@@ -163,3 +165,12 @@ def check(body: bytes) -> None:
         assert made.speech.text.strip()
         assert 0.25 <= made.speech.speed <= 4
         made.speech.text.encode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "priority"), [(None, "live"), ("live", "live"), ("batch", "batch")]
+)
+def test_a_client_that_does_not_listen_can_say_so(asked: str | None, priority: str) -> None:
+    order = parse(json.dumps({"input": "Hi", "priority": asked}).encode(), text_chars=100)
+    assert order.speech.priority == priority
+    assert order.ignored == ()
