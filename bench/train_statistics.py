@@ -58,20 +58,25 @@ class Maker:
         self.names = list(found.voice_names())
         self.cache = settings.cache_dir / "bench" / "statistics"
 
-    def row(self, job: Job) -> dict[str, Floats]:
-        """Features and targets of one utterance."""
+    def row(self, job: Job, quick: bool = False) -> dict[str, Floats]:
+        """Features and targets of one utterance; those of stage two are not a number if `quick`."""
         style = self.voices.style(job.voice, len(job.phonemes))
         sound = self.acoustic.call(job.phonemes, style, job.speed).run()
 
         def whole(options: ort.RunOptions) -> dict[str, Floats]:
-            _, rows, statistics = self.vocoder.whole(sound, options)
-            context = acoustic_context(sound.source, sound.style, sound.columns, sound.speed)
+            if quick:
+                rows, (mean, deviation) = self.vocoder.whole_stage_one(sound, options)
+                rest = np.full(self.vocoder.channels_two, np.nan, np.float32)
+                mean, deviation = np.append(mean, rest), np.append(deviation, rest)
+            else:
+                _, rows, statistics = self.vocoder.whole(sound, options)
+                mean, deviation = statistics.mean, statistics.deviation
             return {
                 "features": pooled(sound.features),
                 "rows": pooled(rows),
-                "context": context,
-                "mean": statistics.mean,
-                "deviation": statistics.deviation,
+                "context": acoustic_context(sound.source, sound.style, sound.columns, sound.speed),
+                "mean": mean,
+                "deviation": deviation,
                 "held_out": np.array(job.held_out, np.float32),
             }
 
@@ -84,6 +89,7 @@ def generate(
     threads: Annotated[int, typer.Option(help="inference threads")] = 1,
     of: Annotated[int, typer.Option(min=1, help="how many processes share the work")] = 1,
     part: Annotated[int, typer.Option(min=0, help="which of them this is, from 0")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="stage one only, twice as many")] = False,
 ) -> None:
     """Makes data until the time is over or all is made; best by one process a core."""
     until = time.monotonic() + hours * 3600
@@ -98,7 +104,7 @@ def generate(
         for job in todo[number : number + SHARD]:
             if time.monotonic() > until:
                 return
-            rows.append(maker.row(job))
+            rows.append(maker.row(job, quick))
         unfinished = path.with_suffix(".part")
         with unfinished.open("wb") as file:
             np.savez(
@@ -128,30 +134,32 @@ def held_out(maker: Maker, count: int) -> list[Job]:
     return [job for job in _jobs(maker) if job.held_out][:count]
 
 
+#: ranks of the regressions: what a number in the file is worth most; together 6 MB
+_RANKS = {"first_one": 256, "first_two": 128, "second_two": 224}
+
+
 @app.command()
 def fit(
     data: Annotated[Path | None, typer.Option(help="folder of `generate`'s data")] = None,
     out: Annotated[Path, typer.Option(help="the weights")] = FILE,
-    first_rank: Annotated[int, typer.Option(help="rank of the first regression")] = 128,
-    second_rank: Annotated[int, typer.Option(help="rank of the second regression")] = 224,
 ) -> None:
-    """Fits both regressions, and writes them with what is known of them."""
+    """Fits the regressions, and writes them with what is known of them."""
     spoken, d = _load(data or config.load().settings.cache_dir / "bench" / "statistics")
-    held = d["held_out"] > 0
-    targets = {"first": np.concatenate([d["mean"], np.log(d["deviation"])], 1)}
-    two = slice(_stage_one_channels(d["mean"].shape[1]), None)
-    targets["second"] = np.concatenate([d["mean"][:, two], np.log(d["deviation"][:, two])], 1)
-    inputs = {
-        "first": np.concatenate([d["features"], d["context"]], 1),
-        # A row is a tenth of a column.
-        "second": np.concatenate([d["rows"], d["context"]], 1),
-    }
+    # Both stages have 24 sites, of 256 and of 128 channels.
+    one = d["mean"].shape[1] * 2 // 3
     arrays: dict[str, NDArray[np.generic]] = {}
-    about: dict[str, object] = {"utterances": int((~held).sum()), "held_out": int(held.sum())}
-    for which, rank in (("first", first_rank), ("second", second_rank)):
-        stored, report, missed = _fit(inputs[which], targets[which], held, rank)
-        tested = [job for job, out in zip(spoken, held, strict=True) if out]
-        seconds = np.exp(d["context"][held, -2]) * COLUMN_SAMPLES / SAMPLE_RATE
+    about: dict[str, object] = {}
+    for which, rank in _RANKS.items():
+        signal = d["features"] if which.startswith("first") else d["rows"]
+        sites = slice(0, one) if which.endswith("one") else slice(one, None)
+        mean, deviation = d["mean"][:, sites], d["deviation"][:, sites]
+        known = np.isfinite(mean[:, 0])
+        x = np.concatenate([signal, d["context"]], 1)[known]
+        y = np.concatenate([mean, np.log(deviation)], 1)[known]
+        held = d["held_out"][known] > 0
+        stored, report, missed = _fit(x, y, held, rank)
+        tested = [job for job, out in zip(spoken, known & (d["held_out"] > 0), strict=True) if out]
+        seconds = np.exp(x[held, -2]) * COLUMN_SAMPLES / SAMPLE_RATE
         report["by_length"] = _by([_length(s) for s in seconds], missed)
         report["by_voice"] = _by([job.voice for job in tested], missed)
         arrays |= {f"{which}_{name}": value for name, value in stored.items()}
@@ -160,11 +168,6 @@ def fit(
     arrays["about"] = np.array(json.dumps(about))
     np.savez_compressed(out, allow_pickle=False, **arrays)
     console.print(f"{out}: {out.stat().st_size / 1e6:.2f} MB")
-
-
-def _stage_one_channels(channels: int) -> int:
-    """Both stages have 24 sites, of 256 and of 128 channels."""
-    return channels * 2 // 3
 
 
 def _load(folder: Path) -> tuple[list[Job], dict[str, Floats]]:
@@ -194,6 +197,8 @@ def _by(groups: list[str], missed: NDArray[np.float64]) -> dict[str, float]:
 
 #: directions of signal and of style that are multiplied, and weights of the products to try
 _SIGNAL, _STYLES, _WEIGHTS = 128, 32, (0.1, 0.3, 1.0)
+#: steps of the weights of a direction that is used as much as the first, which has 127
+_LEVELS = 400.0
 _PENALTIES = np.geomspace(3, 30000, 16)
 
 
@@ -241,17 +246,23 @@ def _fit(
     guesses = features[train] @ weights
     _, vectors = np.linalg.eigh(guesses @ guesses.T)
     expand = vectors[:, : -rank - 1 : -1].T @ guesses
-    expand /= np.linalg.norm(expand, axis=1, keepdims=True)
+    strength = np.linalg.norm(expand, axis=1)
+    expand /= strength[:, None]
+    # What is used little is kept with few bits: so the file holds twice as many directions.
+    share = strength / strength[0]
     exact = _explained(features[held] @ weights, b[held])
     # In the directions, where it costs nothing: in the weights it would leave them a bit or two.
-    share = root / np.sqrt(np.float32(len(voice)))
-    arrays["voice_scale"], voice = arrays["voice_scale"] * share, voice * share
-    project = _eight_bits("project", weights @ expand.T, arrays)
-    expand = _eight_bits("expand", expand, arrays)
+    factor = root / np.sqrt(np.float32(len(voice)))
+    arrays["voice_scale"], voice = arrays["voice_scale"] * factor, voice * factor
+    levels = np.clip(np.rint(_LEVELS * share), 7, 127)
+    project = _eight_bits("project", weights @ expand.T / share, arrays, levels)
+    expand = _eight_bits("expand", expand * share[:, None], arrays)
     wide = np.concatenate([standard, pairs(standard, look, voice)], 1)[held]
     missed = ((wide @ project @ expand - b[held]) ** 2).sum(1)
     there = (b[held] ** 2).sum(1)
     report: dict[str, object] = {
+        "utterances": len(train),
+        "held_out": int(held.sum()),
         "rank": rank,
         "penalty": round(penalty),
         "weight_of_pairs": weight,
@@ -274,9 +285,14 @@ def _directions(standard: Floats, count: int) -> Floats:
     return directions
 
 
-def _eight_bits(name: str, matrix: Floats, arrays: dict[str, NDArray[np.generic]]) -> Floats:
-    """Adds the matrix to the arrays; gives what it is worth there."""
-    step = (np.abs(matrix).max(0) / 127 + 1e-12).astype(np.float32)
+def _eight_bits(
+    name: str,
+    matrix: Floats,
+    arrays: dict[str, NDArray[np.generic]],
+    levels: Floats | float = 127.0,
+) -> Floats:
+    """Adds the matrix to the arrays, in so many steps up and down; gives what it is worth there."""
+    step = (np.abs(matrix).max(0) / levels + 1e-12).astype(np.float32)
     whole = np.rint(matrix / step).astype(np.int8)
     arrays[name], arrays[f"{name}_scale"] = whole, step
     worth: Floats = whole * step

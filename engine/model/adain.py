@@ -144,7 +144,7 @@ class Regression:
 
 
 class Predictor:
-    """The two regressions of the shipped file.
+    """The regressions of the shipped file.
 
     `first` predicts all sites before anything is decoded; `second` those of stage two, much better,
     once stage one has run over the whole segment.
@@ -152,21 +152,28 @@ class Predictor:
 
     def __init__(self, path: Path = FILE) -> None:
         with np.load(path) as stored:
-            maps = {
-                which: Regression(
-                    {k.removeprefix(which): stored[k] for k in stored.files if k.startswith(which)}
+            self._first_one, self._first_two, self._second_two = (
+                Regression(
+                    {
+                        name.removeprefix(f"{which}_"): stored[name]
+                        for name in stored.files
+                        if name.startswith(which)
+                    }
                 )
-                for which in ("first_", "second_")
-            }
-        self._first, self._second = maps["first_"], maps["second_"]
+                for which in ("first_one", "first_two", "second_two")
+            )
 
     def first(self, sound: Acoustics) -> Statistics:
         """All sites, from the acoustic part."""
-        return self._first(_features(sound.features, sound))
+        features = _features(sound.features, sound)
+        one, two = self._first_one(features), self._first_two(features)
+        return Statistics(
+            np.concatenate([one.mean, two.mean]), np.concatenate([one.deviation, two.deviation])
+        )
 
     def second(self, sound: Acoustics, upsampled: Floats) -> Statistics:
         """Stage two's sites, from stage one over the whole segment, float32 [256, rows]."""
-        return self._second(_features(upsampled, sound))
+        return self._second_two(_features(upsampled, sound))
 
 
 def _features(signal: Floats, sound: Acoustics) -> Floats:

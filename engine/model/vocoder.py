@@ -28,6 +28,8 @@ from engine.model.runtime import session
 
 Floats = NDArray[np.float32]
 
+_MEASURED = (rewrite.MEASURED_MEAN, rewrite.MEASURED_DEVIATION)
+
 #: smallest part of a window that is worth a thread of its own, in columns
 _PART = 8
 
@@ -136,23 +138,30 @@ class Vocoder:
         Returns:
             Audio, float32 [300 columns]; stage one's output; the statistics of all sites.
         """
+        rows, one = self.whole_stage_one(sound, options)
+        feeds = {
+            build.UPSAMPLED: rows[None],
+            build.SOURCE: sound.source[None],
+            **self._norms(sound, slice(self.channels_one, None), None),
+        }
+        audio, *two = self._two.run([build.AUDIO, *_MEASURED], feeds, options)
+        return audio, rows, Statistics(*map(np.concatenate, zip(one, two, strict=True)))
+
+    def whole_stage_one(
+        self, sound: Acoustics, options: ort.RunOptions
+    ) -> tuple[Floats, tuple[Floats, Floats]]:
+        """Stage one of the whole segment.
+
+        Returns:
+            Its output, float32 [256, 10 columns]; means and deviations of its sites.
+        """
         feeds = {
             build.FEATURES: sound.features[None],
             build.SOURCE: sound.source[None],
             **self._norms(sound, slice(0, self.channels_one), None),
         }
-        measured = [rewrite.MEASURED_MEAN, rewrite.MEASURED_DEVIATION]
-        rows, mean_one, deviation_one = self._one.run([build.UPSAMPLED, *measured], feeds, options)
-        feeds = {
-            build.UPSAMPLED: rows,
-            build.SOURCE: sound.source[None],
-            **self._norms(sound, slice(self.channels_one, None), None),
-        }
-        audio, mean_two, deviation_two = self._two.run([build.AUDIO, *measured], feeds, options)
-        statistics = Statistics(
-            np.concatenate([mean_one, mean_two]), np.concatenate([deviation_one, deviation_two])
-        )
-        return audio, rows[0], statistics
+        rows, mean, deviation = self._one.run([build.UPSAMPLED, *_MEASURED], feeds, options)
+        return rows[0], (mean, deviation)
 
     def _norms(
         self, sound: Acoustics, sites: slice, statistics: Statistics | None
