@@ -122,23 +122,18 @@ class Regression:
         self._mean, self._scale, offset, spread = (
             np.asarray(arrays[name], np.float32) for name in ("mean", "scale", "offset", "spread")
         )
-        self._matrices = {
-            name: (
-                np.asarray(arrays[name], np.int8),
-                np.asarray(arrays[f"{name}_scale"], np.float32),
-            )
+        # As floats, though they are four times as large: else it takes four times as long.
+        self._look, self._voice, self._project, self._expand = (
+            np.asarray(arrays[name], np.float32) * np.asarray(arrays[f"{name}_scale"], np.float32)
             for name in EIGHT_BITS
-        }
+        )
         self._offset, self._spread = offset, spread
 
     def __call__(self, features: Floats) -> Statistics:
         """Statistics from the features, float32 [features]."""
-        look, voice, project, expand = (
-            whole.astype(np.float32) * step for whole, step in self._matrices.values()
-        )
         standard = standardised(features, self._mean, self._scale)
-        wide = np.concatenate([standard, pairs(standard, look, voice)])
-        raw = wide @ project @ expand * self._spread + self._offset
+        wide = np.concatenate([standard, pairs(standard, self._look, self._voice)])
+        raw = wide @ self._project @ self._expand * self._spread + self._offset
         mean, log_deviation = np.split(raw, 2)
         return Statistics(mean, np.exp(log_deviation))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
 
 from bench.distance import lsd_db, snr_db
 from engine.errors import SynthesisFailed
@@ -133,3 +135,11 @@ def test_a_call_that_is_stopped_ends_early(real_parts: RealParts) -> None:
 
 def test_unknown_symbols_are_left_out(real_parts: RealParts) -> None:
     assert real_parts.acoustic.known("a[b]{c}\n\t») x") == "abc) x"
+
+
+def test_numpy_multiplies_on_one_thread_beside_a_session(real_parts: RealParts) -> None:
+    """Else its threads spin while the next window is made."""
+    assert real_parts.acoustic
+    blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert {pool["num_threads"] for pool in blas} <= {1}, blas
+    assert blas or sys.platform == "darwin"  # Accelerate has no such threads
