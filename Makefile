@@ -8,6 +8,7 @@
 PYTHON := .venv/bin/python
 PACKAGES := engine wsproto_api playerd http_compat bench tests
 UV ?= uv
+COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $(ARGS)
 
 # The text travels in the environment, unread by make and the shell: `value` does not expand
 # dollars, and unexport keeps make from expanding the original for the programs it starts; it
@@ -35,7 +36,7 @@ test: dev assets test-sound ## run the tests; ARGS="-k name" are pytest's
 say: setup ## speak TEXT="..." or standard input; OUT=x.wav writes a file, VOICE=af_heart
 	@exec scripts/say.sh
 
-setup: environment assets ## make the environment and fetch model and voices, no more
+setup: environment assets ## make the environment and fetch model and voices; EXTRAS=ja,zh are languages
 
 lint: dev ## check style and types
 	@$(PYTHON) -m ruff check
@@ -47,10 +48,13 @@ bench: setup ## measure latency and speed; ARGS are the benchmark's
 
 lock: ## resolve the dependencies anew with uv; ARGS=--upgrade takes new versions
 	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: install it first." >&2; exit 1; }
-	$(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $(ARGS) \
-		pyproject.toml -o requirements/run.lock
-	$(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $(ARGS) \
-		--extra dev pyproject.toml -o requirements/dev.lock
+	$(COMPILE) pyproject.toml -o requirements/run.lock
+	$(COMPILE) --extra dev --extra ja --extra zh pyproject.toml -o requirements/dev.lock
+	for extra in ja zh; do \
+		$(COMPILE) -c requirements/dev.lock --extra $$extra pyproject.toml \
+			$$(awk -F == '/^[a-z0-9-]+==/{print "--no-emit-package", $$1}' requirements/run.lock) \
+			-o requirements/$$extra.lock || exit 1; \
+	done
 
 clean: ## remove the environment and all caches of this checkout, not model and voices
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

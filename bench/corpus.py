@@ -16,9 +16,10 @@ import msgspec
 from sentencex import segment
 
 from engine.errors import SetupError
-from engine.model.acoustic import Acoustic
+from engine.request import TextOptions
 from engine.text import languages
-from engine.text.g2p import G2P
+from engine.text.frontend import TextFrontend
+from engine.text.lexicon import Lexicon
 
 FORTUNES = Path("/usr/share/games/fortunes")
 
@@ -58,8 +59,8 @@ class Job(msgspec.Struct, frozen=True):
     held_out: bool
 
 
-def jobs(count: int, voices: list[str], g2p: G2P, acoustic: Acoustic, seed: int) -> Iterator[Job]:
-    """Utterances of all voices in turn; a loaded `g2p` reads them.
+def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> Iterator[Job]:
+    """Utterances of all voices in turn; a loaded `frontend` reads them.
 
     Raises:
         SetupError: the packages are not installed.
@@ -81,7 +82,8 @@ def jobs(count: int, voices: list[str], g2p: G2P, acoustic: Acoustic, seed: int)
         else:
             tag = "en-gb" if voice[0] == "b" else "en-us"
             text, language = _made(english, kind, chance), languages.resolve(tag, voice)
-        phonemes = acoustic.known(g2p.phonemes(text, language))
+        read = frontend.segments(text, language, TextOptions(), Lexicon())
+        phonemes = " ".join(segment.phonemes for segment in read)
         if 2 <= len(phonemes) <= 240:
             held_out = zlib.crc32(text.encode()) % 8 == 0
             yield Job(text, phonemes, voice, chance.choice(_SPEEDS), held_out)

@@ -34,6 +34,7 @@ from engine.model.adain import FILE, acoustic_context, pairs, pooled, standardis
 from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.runtime import Call
 from engine.model.vocoder import Vocoder
+from engine.text.frontend import TextFrontend
 from engine.text.g2p import G2P
 from engine.voices import Voices
 
@@ -123,7 +124,7 @@ def _jobs(maker: Maker) -> list[Job]:
         return msgspec.json.decode(path.read_bytes(), type=list[Job])
     g2p = G2P()
     g2p.load()
-    made = list(jobs(JOBS, maker.names, g2p, maker.acoustic, SEED))
+    made = list(jobs(JOBS, maker.names, TextFrontend(g2p), SEED))
     path.write_bytes(msgspec.json.encode(made))
     return made
 

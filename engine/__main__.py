@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
@@ -13,13 +14,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from engine import config, process
+from engine import blend, config, process
 from engine.audio import samples_to_ms
 from engine.config import Settings
 from engine.errors import ConfigError, InvalidRequest, SetupError
 from engine.model import assets
 from engine.model.progress import shown_progress
-from engine.request import Event, Frame, Notice, SegmentDone, SpeechRequest
+from engine.request import Event, Frame, Notice, SegmentDone, SpeechRequest, TextOptions
+from engine.text import languages
 from engine.voices import Voices
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.portaudio import PortAudioSink
@@ -100,8 +102,66 @@ async def show_assets(settings: Settings, *, force: bool = False) -> None:
 async def show_voices(settings: Settings) -> None:
     """Lists the voices that can be asked for."""
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir)
-    for info in Voices(found.voices).infos():
-        print(f"{info.id:14}{info.name}")
+    infos = Voices(found.voices, settings.voice_speeds).infos()
+    table = Table("id", "name", "language", "grade", "speed", box=None, pad_edge=False)
+    for info in infos:
+        style = "dim" if info.unreadable else None
+        grade, speed = info.grade or "", f"{info.speed:g}"
+        table.add_row(info.id, info.name, info.lang, grade, speed, style=style)
+    Console().print(table)
+    for why in dict.fromkeys(info.unreadable for info in infos if info.unreadable):
+        print(why)
+
+
+async def show_explanation(
+    settings: Settings, text: str, voice: str | None, lang: str | None
+) -> None:
+    """Prints as JSON what would be spoken, and what would not."""
+    from engine import explain  # spaCy takes a second
+
+    language = languages.resolve(lang, blend.parse(voice or settings.voice).name)
+    told = await trio.to_thread.run_sync(explain.explain, settings, text, language, TextOptions())
+    print(json.dumps(told, ensure_ascii=False))
+
+
+async def check_lexicon(settings: Settings, file: Path | None = None) -> None:
+    """Lists what is spoken for each word of a lexicon file, and what is wrong with the file.
+
+    Raises:
+        ConfigError: it cannot be read, or something is wrong with it.
+    """
+    from engine.text import frontend, g2p, lexicon, lexicon_file  # spaCy takes a second
+
+    path = (file or settings.lexicon).expanduser()
+    try:
+        entries, faults = lexicon_file.read(path)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"There is no lexicon {path}; docs/lexicon.md tells how to write one."
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"The lexicon {path} cannot be read: {error.strerror}.") from None
+
+    default = blend.parse(settings.voice).name
+
+    def speak() -> None:
+        loaded = g2p.G2P(settings.g2p)
+        loaded.load()
+        reader = frontend.TextFrontend(loaded)
+        rules = lexicon.Lexicon(entry for _, entry in entries)
+        for line, entry in entries:
+            language = lexicon.language_of(entry, languages.of_voice(default))
+            segments = reader.segments(entry.word, language, TextOptions(), rules)
+            spoken = " ".join(segment.phonemes for segment in segments)
+            said = f"  ({entry.say})" if entry.say else ""
+            print(f"{line:5}  {entry.word:24}{spoken or 'nothing'}{said}")
+
+    if entries:
+        await trio.to_thread.run_sync(speak)
+    for line, message in faults:
+        print(f"{path}, line {line}: {message}", file=sys.stderr)
+    if faults:
+        raise ConfigError(f"The engine does not use {path} until this is mended.")
 
 
 def show_config() -> int:
@@ -121,10 +181,17 @@ def show_config() -> int:
 
 
 def main(
-    text: Annotated[str | None, typer.Argument(help="what to say; default: standard input")] = None,
+    text: Annotated[
+        str | None,
+        typer.Argument(help="what to say, or the file to check; default: standard input"),
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="WAV file to write")] = None,
-    voice: Annotated[str | None, typer.Option(help="see --voices")] = None,
-    speed: Annotated[float, typer.Option(help="0.25 to 4; 1 is natural")] = 1.0,
+    voice: Annotated[
+        str | None, typer.Option(help="see --voices; or a blend: af_heart:60,am_michael:40")
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(help="0.25 to 4; 1 is natural; default: the voice's")
+    ] = None,
     lang: Annotated[str | None, typer.Option(help="such as en-us; default: the voice's")] = None,
     device: Annotated[str | None, typer.Option(help="name of the sound device")] = None,
     list_voices: Annotated[bool, typer.Option("--voices", help="list the voices")] = False,
@@ -132,6 +199,12 @@ def main(
         bool, typer.Option("--assets", help="fetch and prepare model and voices")
     ] = False,
     rebuild: Annotated[bool, typer.Option("--build", help="prepare the model anew")] = False,
+    explain: Annotated[
+        str | None, typer.Option(help="show as JSON what would be spoken; - reads standard input")
+    ] = None,
+    lexicon: Annotated[
+        bool, typer.Option("--lexicon-check", help="show what your pronunciations do")
+    ] = False,
     settings: Annotated[bool, typer.Option("--config", help="show all settings")] = False,
 ) -> None:
     """Speaks a text aloud, or into a WAV file, in this process."""
@@ -139,6 +212,11 @@ def main(
         sys.exit(show_config())
     if rebuild or fetch:
         sys.exit(process.run(partial(show_assets, force=rebuild)))
+    if explain is not None:
+        words = explain if explain != "-" else _standard_input()
+        sys.exit(process.run(partial(show_explanation, text=words, voice=voice, lang=lang)))
+    if lexicon:
+        sys.exit(process.run(partial(check_lexicon, file=Path(text) if text else None)))
     if list_voices:
         sys.exit(process.run(show_voices))
 

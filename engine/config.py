@@ -8,6 +8,7 @@ capitals), the TOML file, the default. `Config.origins` says which, for every se
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from pydantic_settings import (
 )
 
 from .errors import ConfigError
+from .request import MAX_SPEED, MIN_SPEED
 
 APP = "kokoro-live"
 ENV_PREFIX = "KOKORO_LIVE_"
@@ -32,6 +34,10 @@ ENV_PREFIX = "KOKORO_LIVE_"
 def config_file() -> Path:
     """Where the TOML file is looked for when `KOKORO_LIVE_CONFIG` names no other."""
     return platformdirs.user_config_path(APP) / "config.toml"
+
+
+def _lexicon_beside(file: Path) -> Path:
+    return file.with_name("lexicon.toml")
 
 
 class Settings(BaseSettings):
@@ -51,7 +57,17 @@ class Settings(BaseSettings):
         default_factory=lambda: platformdirs.user_cache_path(APP),
         description="where model and voices are kept",
     )
-    voice: str = Field("af_heart", description="voice when a request names none")
+    voice: str = Field("af_heart", description="voice or blend when a request names none")
+    voice_speeds: dict[str, float] = Field(
+        default_factory=dict, description="by voice, the speed when a request names none"
+    )
+    g2p: Literal["misaki", "espeak", "spelling"] = Field(
+        "misaki", description="what reads English first; the ones after it stand behind it"
+    )
+    lexicon: Path = Field(
+        default_factory=lambda: _lexicon_beside(config_file()),
+        description="file with your own pronunciations; default: beside the settings' file",
+    )
     threads: int = Field(0, ge=0, le=256, description="inference threads; 0: one per core")
     frame_ms: int = Field(50, ge=20, le=100, description="length of a frame in ms")
     first_audio_ms: int = Field(
@@ -118,6 +134,26 @@ class Settings(BaseSettings):
             raise ValueError("must name a voice")
         return value
 
+    @field_validator("voice_speeds", mode="before")
+    @classmethod
+    def _table(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:  # the environment has no tables
+            return json.loads(value)
+        except ValueError:
+            raise ValueError('must be JSON such as {"af_heart": 1.1}') from None
+
+    @field_validator("voice_speeds")
+    @classmethod
+    def _possible(cls, value: dict[str, float]) -> dict[str, float]:
+        for voice, speed in value.items():
+            if not MIN_SPEED <= speed <= MAX_SPEED:
+                raise ValueError(
+                    f"the speed of {voice} must be from {MIN_SPEED:g} to {MAX_SPEED:g}"
+                )
+        return value
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -162,7 +198,7 @@ def load(
     if named and not path.is_file():
         raise ConfigError(f"{ENV_PREFIX}CONFIG names {path}, but there is no such file.")
     layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
-        ("default", {}),
+        ("default", {"lexicon": _lexicon_beside(path)}),
         (str(path), _toml(path)),
         ("environment", env),
         ("flag", {k: v for k, v in (flags or {}).items() if v is not None}),
@@ -201,10 +237,11 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _sentence(error: ValidationError, origins: Mapping[str, str]) -> str:
     first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else "?"
+    name, *inside = map(str, first["loc"] or "?")
     origin = origins.get(name, "default")
     if first["type"] == "extra_forbidden":
         return f"There is no setting named {name!r} ({origin}); see .venv/bin/python -m engine --config."
     shown = ENV_PREFIX + name.upper() if origin == "environment" else name
+    shown = ".".join([shown, *inside])
     what = first["msg"].removeprefix("Value error, ")
     return f"The setting {shown} ({origin}) is {first['input']!r}: {what[0].lower()}{what[1:]}."

@@ -1,4 +1,4 @@
-"""The tasks of one utterance: sentences -> segments -> speech -> audio -> events. Shell.
+"""The tasks of one utterance: passages -> segments -> speech -> audio -> events. Shell.
 
 Each stage is an async generator over the stage before it and runs in a task of its own, with a
 bounded channel between: while a segment is decoded, the next one has its acoustic pass and the one
@@ -9,7 +9,7 @@ end. Leaving the context cancels all stages and stops the model's current call.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
@@ -20,7 +20,14 @@ import trio
 from numpy.typing import NDArray
 
 from engine import metrics, timing
-from engine.audio import SAMPLE_RATE, is_audible, pcm_samples, samples_to_ms, silence
+from engine.audio import (
+    SAMPLE_RATE,
+    is_audible,
+    ms_to_samples,
+    pcm_samples,
+    samples_to_ms,
+    silence,
+)
 from engine.errors import EngineError, SynthesisFailed, blame
 from engine.framing import Framer
 from engine.lane import Pace
@@ -38,12 +45,17 @@ from engine.request import (
     WordMark,
 )
 from engine.text.languages import Language
-from engine.text.segment import Segment, Segmenter, Sentence, sentences
-from engine.text.words import Word
+from engine.text.lexicon import Lexicon
+from engine.text.passage import Passage, Reading
+from engine.text.reader import Reader
+from engine.text.segment import Segment, Segmenter
 
 log = structlog.get_logger("engine")
 
 T = TypeVar("T")
+
+#: characters that are read at once: more would let the first sentence wait for the tenth
+_PIECE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,11 @@ class Piece(NamedTuple):
 class Voicing(Protocol):
     """What the stages need from the engine; each call may wait for its turn."""
 
-    async def words(self, sentence: Sentence, language: Language) -> list[Word]:
+    async def passages(self, reader: Reader, piece: str | None) -> list[Passage]:
+        """Passages that are complete with this piece of the text; None is its end."""
+        ...
+
+    async def read(self, passage: Passage, utterance: Utterance) -> Reading:
         """Words with phonemes that the model knows; none if there is nothing to speak."""
         ...
 
@@ -119,12 +135,15 @@ class Utterance:
     """A request with everything resolved.
 
     Attributes:
+        lexicon: the user's pronunciations, and the request's.
         budget_s: how long the first sound may take if that makes it better.
     """
 
     request: SpeechRequest
     voice: str
     language: Language
+    speed: float
+    lexicon: Lexicon
     frame_samples: int
     budget_s: float = 0.0
 
@@ -220,13 +239,15 @@ async def _items(receive: trio.MemoryReceiveChannel[T | _Failure]) -> AsyncGener
 async def _segments(
     utterance: Utterance, voicing: Voicing, timeline: Timeline
 ) -> AsyncGenerator[Segment]:
+    text = utterance.request.text
+    reader = Reader(utterance.language.sentences, utterance.request.options)
     segmenter = Segmenter()
-    language = utterance.language
-    for sentence in sentences(utterance.request.text, language.sentences):
-        words = await voicing.words(sentence, language)
-        timeline.phonemes(trio.current_time())
-        for segment in segmenter.push(sentence, words):
-            yield segment
+    for piece in (*(text[at : at + _PIECE] for at in range(0, len(text), _PIECE)), None):
+        for passage in await voicing.passages(reader, piece):
+            reading = await voicing.read(passage, utterance)
+            timeline.phonemes(trio.current_time())
+            for segment in segmenter.push(passage, reading.words, reading.warnings, text):
+                yield segment
     for segment in segmenter.end():
         yield segment
 
@@ -237,13 +258,15 @@ async def _speech(
     request = utterance.request
     async with aclosing(cut):
         async for segment in cut:
+            asked = ms_to_samples(segment.silence_ms)
             if not segment.phonemes:
-                yield _Spoken(segment, None, 0)
+                yield _Spoken(segment, None, asked)
                 continue
             speech = await voicing.prepare(
-                segment.phonemes, utterance.voice, request.speed, pace, batch=utterance.batch
+                segment.phonemes, utterance.voice, utterance.speed, pace, batch=utterance.batch
             )
-            pause = timing.pause_samples(segment.pause, request.speed)
+            scale = request.options.pause_scale
+            pause = max(asked, timing.pause_samples(segment.pause, utterance.speed, scale))
             pace.planned(pause + speech.samples)
             yield _Spoken(segment, speech, pause)
 
@@ -255,15 +278,19 @@ async def _decode(
     pace: Pace,
     timeline: Timeline,
 ) -> AsyncGenerator[_Audio | _Spoken]:
-    """Audio, piece by piece; a segment with nothing to speak is passed on as it is."""
+    """Audio, piece by piece; a segment that brings no audio is passed on as it is."""
     async with aclosing(spoken):
         async for item in spoken:
-            if item.speech is None:
-                yield item
-                continue
-            rest = item.speech.samples
             if item.pause:  # else the stream's first piece would not be due at once
                 pace.made(trio.current_time(), item.pause)
+            if item.speech is None:
+                if item.pause:
+                    yield _Audio(item, silence(item.pause), 0.0, first=True)
+                    yield _Audio(item, b"", 0.0, final=True)
+                else:
+                    yield item
+                continue
+            rest = item.speech.samples
             yield _Audio(item, silence(item.pause), item.speech.compute_s * 1000, first=True)
             async with aclosing(voicing.pieces(item.speech, pace, batch=utterance.batch)) as made:
                 async for piece in made:
@@ -280,17 +307,22 @@ async def _events(
 ) -> AsyncGenerator[Event]:
     request = utterance.request
     yield Opened(
-        voice=utterance.voice, lang=utterance.language.tag, speed=request.speed, key=request.key
+        voice=utterance.voice, lang=utterance.language.tag, speed=utterance.speed, key=request.key
     )
     framer = Framer(utterance.frame_samples)
     index, began, compute_ms, cached = 0, 0, 0.0, False
     told = False  # where the words of this segment are
+    spoke = False
     async with aclosing(audio):
         async for item in audio:
             if isinstance(item, _Spoken):
-                yield _skipped(item.segment)
+                for notice in _notices(item.segment):
+                    yield notice
                 continue
             if item.first:
+                for notice in _notices(item.spoken.segment):
+                    yield notice
+                spoke = spoke or item.spoken.speech is not None
                 began, compute_ms, told = framer.sample, 0.0, not request.marks
                 yield _start(item.spoken, index, began)
             if item.start is not None and not told:
@@ -308,7 +340,7 @@ async def _events(
                 metrics.COMPUTE_SECONDS.inc(compute_ms / 1000)
                 yield SegmentDone(index=index, samples=samples, compute_ms=round(compute_ms, 1))
                 index += 1
-    if not index:
+    if not spoke:
         yield Notice(code="nothing_to_speak", message="The text holds nothing that can be spoken.")
     yield framer.last()
     if timeline.ttfa_ms is not None:
@@ -368,11 +400,9 @@ def _marks(spoken: _Spoken, index: int, sample: int, start: int) -> Marks:
     )
 
 
-def _skipped(segment: Segment) -> Notice:
-    return Notice(
-        code="segment_skipped",
-        message=f"Characters {segment.start} to {segment.end} hold nothing that can be spoken.",
-    )
+def _notices(segment: Segment) -> Iterator[Notice]:
+    for code, start, end, message in segment.warnings:
+        yield Notice(code=code, message=message, char_start=start, char_end=end)
 
 
 def _note_sound(frame: Frame, timeline: Timeline) -> None:

@@ -32,9 +32,54 @@ from .audio import pcm_samples
 
 MIN_SPEED = 0.25
 MAX_SPEED = 4.0
+MAX_PAUSE_SCALE = 5.0
+MAX_VOICE_CHARS = 200
 
 #: whether somebody listens while it is made, or wants the whole when it is done
 Priority = Literal["live", "batch"]
+
+
+class Pronunciation(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """How a word is to be said: by its `phonemes`, or by other words (`say`); one of the two.
+
+    `engine.text.lexicon` checks and applies them.
+
+    Attributes:
+        word: a word or a phrase, as it is written: "kubectl", "AT&T", "New York".
+        phonemes: in the model's alphabet, with or without slashes around them.
+        say: words that are read instead: "cube control".
+        case: whether capitals must agree; None: only if `word` has any.
+        lang: a language tag; None is all languages, and "en" every English.
+    """
+
+    word: str
+    phonemes: str | None = None
+    say: str | None = None
+    case: Literal["ignore", "exact"] | None = None
+    lang: str | None = None
+
+
+class TextOptions(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """How what is written becomes what is spoken.
+
+    Attributes:
+        normalize: numbers, money, dates, units, symbols and the like become words.
+        markdown: `on` reads everything that CommonMark calls markup as markup; `auto` only what
+            hardly occurs in plain text; `off` nothing.
+        emoji: `drop` them, or speak their `name`.
+        code: blocks of code are skipped, announced by the words "code block", or read.
+        urls: `short` speaks the host and what follows it shortly, `full` everything, `skip` nothing.
+        pause_scale: factor of the pauses between segments, 0-5.
+        lexicon: pronunciations that go before the user's own file.
+    """
+
+    normalize: bool = True
+    markdown: Literal["auto", "on", "off"] = "auto"
+    emoji: Literal["drop", "name"] = "drop"
+    code: Literal["skip", "announce", "read"] = "skip"
+    urls: Literal["short", "full", "skip"] = "short"
+    pause_scale: float = 1.0
+    lexicon: tuple[Pronunciation, ...] = ()
 
 
 class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -44,19 +89,21 @@ class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=Tru
         text: the original text; spans of segments are offsets into it, in code points.
         voice: a voice name such as `af_heart`; None is the configured default.
         lang: a language tag such as `en-us`; None is the voice's own language.
-        speed: 0.25–4.0, 1 is the model's natural pace.
+        speed: 0.25–4.0, 1 is the model's natural pace; None is the voice's default.
         key: a name the caller gives the stream; carried back, never interpreted.
         marks: whether to tell where words and phonemes are (`Marks`).
         priority: `batch` if nobody listens while it is made; it gets the time that `live` leaves.
+        options: how what is written becomes what is spoken.
     """
 
     text: str
     voice: str | None = None
     lang: str | None = None
-    speed: float = 1.0
+    speed: float | None = None
     key: str | None = None
     marks: bool = False
     priority: Priority = "live"
+    options: TextOptions = TextOptions()
 
 
 class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -137,10 +184,17 @@ class SegmentDone(Event, kw_only=True, frozen=True):
 
 
 class Notice(Event, kw_only=True, frozen=True):
-    """Something the listener should know though speech goes on (a warning on the wire)."""
+    """Something the listener should know though speech goes on (a warning on the wire).
+
+    Attributes:
+        char_start: first character of the original text that it is about, if it is about some.
+        char_end: one past the last.
+    """
 
     code: str
     message: str
+    char_start: int | None = None
+    char_end: int | None = None
 
 
 class Done(Event, kw_only=True, frozen=True):
@@ -177,12 +231,28 @@ class Speak(Protocol):
         ...
 
 
-class VoiceInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """A voice that can be asked for."""
+class VoiceInfo(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """A voice that can be asked for.
+
+    Attributes:
+        id: what a request calls it; a blend is made of these.
+        name: for people, with language and gender.
+        lang: tag of its own language.
+        grade: of the model's authors, A to F with + and -; None: they gave none.
+        preview: a sentence in its language, to be spoken when somebody chooses a voice.
+        speed: what a request without a speed gets.
+        unreadable: why its language cannot be read here and what helps; None: it can be. Such a
+            voice speaks other languages, if the request names one.
+    """
 
     id: str
     name: str
     lang: str
+    gender: Literal["female", "male"] | None = None
+    grade: str | None = None
+    preview: str | None = None
+    speed: float = 1.0
+    unreadable: str | None = None
 
 
 class ModelInfo(msgspec.Struct, kw_only=True, frozen=True):

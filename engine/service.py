@@ -6,6 +6,7 @@ Implements `Speak` and `Describe`; `synthesis` does what the pipeline's stages a
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import NamedTuple
@@ -21,10 +22,24 @@ from engine.model import assets, build
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.vocoder import Vocoder
-from engine.request import MAX_SPEED, MIN_SPEED, Done, Event, ModelInfo, SpeechRequest
+from engine.request import (
+    MAX_PAUSE_SCALE,
+    MAX_SPEED,
+    MIN_SPEED,
+    Done,
+    Event,
+    ModelInfo,
+    SpeechRequest,
+    TextOptions,
+)
 from engine.synthesis import Model, Synthesis, warm_up
 from engine.text import languages
+from engine.text import lexicon as lexicons
+from engine.text.frontend import REMEMBERED, TextFrontend
 from engine.text.g2p import G2P
+from engine.text.lexicon import Lexicon
+from engine.text.lexicon_file import LexiconFile
+from engine.text.runs import refuse_unreadable
 from engine.voices import Voices
 
 log = structlog.get_logger("engine")
@@ -42,11 +57,16 @@ class KokoroService:
         self._synthesis = synthesis
         self._voices = voices
         self._settings = settings
+        self._lexicon = LexiconFile(settings.lexicon, time.monotonic)
+        self._looking = trio.CapacityLimiter(1)
 
     @asynccontextmanager
     async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
         """See `engine.request.Speak`."""
-        utterance = self._resolve(request)
+        lexicon = lexicons.requested(request.options.lexicon).over(
+            await trio.to_thread.run_sync(self._lexicon.current, limiter=self._looking)
+        )
+        utterance = self._resolve(request, lexicon)
         outcome = "cancelled"
 
         async def watched(events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
@@ -70,7 +90,7 @@ class KokoroService:
             metrics.ACTIVE.dec()
             metrics.STREAMS.labels(outcome).inc()
 
-    def _resolve(self, request: SpeechRequest) -> pipeline.Utterance:
+    def _resolve(self, request: SpeechRequest, lexicon: Lexicon) -> pipeline.Utterance:
         limit = self._settings.text_chars
         if not request.text.strip():
             raise InvalidRequest("There is no text to speak.", param="text")
@@ -78,17 +98,27 @@ class KokoroService:
             raise TextTooLong(
                 f"The text has {len(request.text)} characters; the limit is {limit}.", param="text"
             )
-        if not MIN_SPEED <= request.speed <= MAX_SPEED:
+        if not 0 <= request.options.pause_scale <= MAX_PAUSE_SCALE:
             raise InvalidRequest(
-                f"The speed is {request.speed:g}; it must be from {MIN_SPEED:g} to {MAX_SPEED:g}.",
+                f"The pause_scale is {request.options.pause_scale:g}; it must be from 0 to "
+                f"{MAX_PAUSE_SCALE:g}.",
+                param="options",
+            )
+        voice = self._voices.resolve(request.voice or self._settings.voice)
+        speed = self._voices.speed(voice) if request.speed is None else request.speed
+        if not MIN_SPEED <= speed <= MAX_SPEED:
+            raise InvalidRequest(
+                f"The speed is {speed:g}; it must be from {MIN_SPEED:g} to {MAX_SPEED:g}.",
                 param="speed",
             )
-        voice = request.voice or self._settings.voice
-        self._voices.check(voice)
+        language = languages.resolve(request.lang, voice)
+        refuse_unreadable(request.text, language)
         return pipeline.Utterance(
             request=request,
             voice=voice,
-            language=languages.resolve(request.lang, voice),
+            language=language,
+            speed=speed,
+            lexicon=lexicon,
             frame_samples=ms_to_samples(self._settings.frame_ms),
             budget_s=self._settings.first_audio_ms / 1000,
         )
@@ -106,7 +136,7 @@ async def load(settings: Settings, *, progress: assets.Progress = lambda *_: Non
     Raises:
         SetupError: something cannot be had; the sentence says what to do.
     """
-    g2p = G2P()
+    g2p = G2P(settings.g2p)
     loaded: _Loaded | SetupError
 
     async def read_language() -> None:
@@ -126,17 +156,20 @@ async def load(settings: Settings, *, progress: assets.Progress = lambda *_: Non
     if isinstance(loaded, SetupError):
         raise loaded
     model, voices, info = loaded
-    voices.check(settings.voice)
-    english = languages.resolve("en-us", settings.voice)
-    spoken = await trio.to_thread.run_sync(g2p.phonemes, _WARM_UP, english)
-    phonemes = model.acoustic.known(spoken)
-    call = model.acoustic.call(phonemes, voices.style(settings.voice, len(phonemes)), 1.0)
+    voice = voices.resolve(settings.voice)
+    english = languages.resolve("en-us", voice)
+    frontend = TextFrontend(g2p, remembered=REMEMBERED if settings.cache_mb else 0)
+    first, *_ = await trio.to_thread.run_sync(
+        frontend.segments, _WARM_UP, english, TextOptions(), Lexicon()
+    )
+    phonemes = first.phonemes
+    call = model.acoustic.call(phonemes, voices.style(voice, len(phonemes)), 1.0)
     costs = await trio.to_thread.run_sync(lambda: warm_up(model, call.run()))
     synthesis = Synthesis(
         model,
         info.build,
         voices,
-        g2p,
+        frontend,
         costs=costs,
         budget_s=settings.first_audio_ms / 1000,
         cache_bytes=settings.cache_mb * 1_000_000,
@@ -170,4 +203,5 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
         precision=found.precision,
         provider=acoustic.provider,
     )
-    return _Loaded(Model(acoustic, vocoder, Predictor()), Voices(found.voices), info)
+    voices = Voices(found.voices, settings.voice_speeds)
+    return _Loaded(Model(acoustic, vocoder, Predictor()), voices, info)

@@ -1,4 +1,4 @@
-"""Text of a sentence to words, phonemes of a segment to audio, with caches; one turn at a time.
+"""Text to passages and words, phonemes of a segment to audio, with caches; one turn at a time.
 
 Shell. What the pipeline's stages ask for (`pipeline.Voicing`), done with the real model. G2P is
 called by one task at a time (espeak-ng keeps global state), the model by whoever has the lane.
@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import trio
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 from numpy.typing import NDArray
 
-from engine import metrics, timing
+from engine import timing
 from engine.audio import to_pcm
 from engine.ladder import Costs, Kind, Ladder, Step
 from engine.lane import Pace
@@ -25,17 +26,13 @@ from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
 from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.vocoder import Vocoder
-from engine.pipeline import Piece, Speech
-from engine.text.clean import has_letters_or_digits
-from engine.text.g2p import G2P
-from engine.text.languages import Language
-from engine.text.segment import Sentence
-from engine.text.words import Word
+from engine.pipeline import Piece, Speech, Utterance
+from engine.text.frontend import TextFrontend
+from engine.text.passage import Passage, Reading
+from engine.text.reader import Reader
 from engine.turns import Turns
 from engine.voices import Voices
 
-#: sentences whose words are remembered
-_SENTENCES = 4096
 #: columns of a segment that is decoded whole while others wait (0.8 s), for the warm-up
 _WHOLE_COLUMNS = 64
 #: seconds after which audio is forgotten
@@ -57,10 +54,10 @@ class Synthesis:
         model: loaded.
         build: key of the model's build.
         voices: all of them.
-        g2p: loaded.
+        frontend: reads; its G2P is loaded.
         costs: what the vocoder takes on this machine.
         budget_s: how long the first sound may take if that makes it better.
-        cache_bytes: audio that is kept for phrases that come again; 0 turns both caches off.
+        cache_bytes: audio that is kept for phrases that come again; 0 keeps none.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class Synthesis:
         model: Model,
         build: str,
         voices: Voices,
-        g2p: G2P,
+        frontend: TextFrontend,
         *,
         costs: Costs,
         budget_s: float,
@@ -77,35 +74,30 @@ class Synthesis:
         self._model = model
         self._build = build
         self._voices = voices
-        self._g2p = g2p
+        self._frontend = frontend
         self._costs = costs
         self._budget_s = budget_s
         self._turns = Turns()
         self._reading = trio.CapacityLimiter(1)
-        self._words: LRUCache[tuple[str, str], list[Word]] = LRUCache(
-            _SENTENCES if cache_bytes else 0
-        )
         self._audio: TTLCache[str, Speech] = TTLCache(
             cache_bytes, ttl=_TTL_S, timer=trio.current_time, getsizeof=_bytes
         )
 
-    async def words(self, sentence: Sentence, language: Language) -> list[Word]:
-        """The sentence's words with phonemes that the model knows; none if it cannot be spoken."""
-        key = (language.tag, sentence.text)
-        if (known := self._words.get(key)) is not None:
-            return known
-        found = await trio.to_thread.run_sync(
-            self._g2p.words, sentence.text, language, limiter=self._reading
+    async def passages(self, reader: Reader, piece: str | None) -> list[Passage]:
+        """Passages that are complete with this piece of the text; None is its end."""
+        work = reader.end if piece is None else partial(reader.push, piece)
+        return await trio.to_thread.run_sync(work, limiter=self._reading)
+
+    async def read(self, passage: Passage, utterance: Utterance) -> Reading:
+        """The passage's words with phonemes that the model knows."""
+        return await trio.to_thread.run_sync(
+            self._frontend.read,
+            passage,
+            utterance.language,
+            utterance.request.options,
+            utterance.lexicon,
+            limiter=self._reading,
         )
-        words = []
-        for word in found:
-            phonemes = self._model.acoustic.known(word.phonemes)
-            metrics.DROPPED_SYMBOLS.inc(len(word.phonemes) - len(phonemes))
-            words.append(Word(word.start, word.end, phonemes))
-        words = words if any(has_letters_or_digits(w.phonemes) for w in words) else []
-        if self._words.maxsize:
-            self._words[key] = words
-        return words
 
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
@@ -170,7 +162,7 @@ class Synthesis:
 
     def forget(self) -> None:
         """Empties both caches."""
-        self._words.clear()
+        self._frontend.forget()
         self._audio.clear()
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.audio import ms_to_samples
+from engine.text.alphabet import SILENT
 from engine.text.segment import Mark, WordSpan
-from engine.text.words import SILENT
 
 FRAME_SAMPLES = 600
 
@@ -109,7 +109,12 @@ def _last_sound(phonemes: str) -> int:
     return len(phonemes.rstrip(SILENT)) - 1
 
 
-def pause_samples(mark: Mark, speed: float) -> int:
+def pause_ms(mark: Mark, speed: float = 1.0, scale: float = 1.0) -> float:
+    """Silence that is heard at a mark; see `pause_samples`."""
+    return _PAUSE_MS[mark] * scale / speed
+
+
+def pause_samples(mark: Mark, speed: float, scale: float = 1.0) -> int:
     """Samples of silence between two segments that were trimmed.
 
     With what `Trimmer` leaves it is as long as the model's own silence at such a mark, so that a
@@ -118,9 +123,10 @@ def pause_samples(mark: Mark, speed: float) -> int:
     Args:
         mark: what is between them (`Segment.pause`).
         speed: of the request; the model divides its own pauses by it.
+        scale: of the request, 1 is the model's own pause.
     """
-    silence = ms_to_samples(_PAUSE_MS[mark] / speed) - PREROLL_SAMPLES - RELEASE_SAMPLES
-    return max(0, silence)
+    silence = ms_to_samples(pause_ms(mark, speed, scale))
+    return max(0, silence - PREROLL_SAMPLES - RELEASE_SAMPLES)
 
 
 def faded(audio: NDArray[np.float32], *, start: bool, end: bool) -> NDArray[np.float32]:

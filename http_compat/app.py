@@ -189,7 +189,7 @@ def _add_lists(app: QuartTrio, voices: Callable[[], Awaitable[Sequence[VoiceInfo
     @app.get("/v1/audio/voices")
     async def list_voices() -> Response:
         known = await _answered(voices)
-        return _json({"voices": [{"id": voice.id, "name": voice.name} for voice in known]})
+        return _json({"voices": known})
 
 
 def _add_health(app: QuartTrio, status: Callable[[], Awaitable[Status]]) -> None:

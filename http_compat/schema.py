@@ -18,7 +18,14 @@ from typing import Any
 import msgspec
 
 from engine.errors import InvalidRequest, TextTooLong
-from engine.request import MAX_SPEED, MIN_SPEED, Priority, SpeechRequest
+from engine.request import (
+    MAX_SPEED,
+    MAX_VOICE_CHARS,
+    MIN_SPEED,
+    Priority,
+    SpeechRequest,
+    TextOptions,
+)
 
 
 class Format(StrEnum):
@@ -31,9 +38,6 @@ class Format(StrEnum):
 
 #: formats of the OpenAI API that we cannot write yet
 FORMATS_TO_COME = frozenset({"opus", "aac", "flac"})
-
-#: longest name of a voice, in characters
-VOICE_CHARS = 200
 
 #: names and characters of a name that go into the header of ignored keys
 IGNORED_NAMES = 16
@@ -51,15 +55,17 @@ class Body(msgspec.Struct, frozen=True):
 
     `priority` is ours: a client that makes a file, say of a book, asks for `batch`, and whoever
     listens meanwhile goes first. OpenAI's clients cannot say so, and most of theirs listen.
+    `options` are ours too, the same as over WebSocket.
     """
 
     input: str
     model: str | None = None
     voice: str | VoiceReference | None = None
     response_format: str = Format.MP3
-    speed: float = 1.0
+    speed: float | None = None
     stream_format: str = "audio"
     priority: Priority = "live"
+    options: TextOptions = TextOptions()
 
 
 #: what a field must be, told when it has the wrong type
@@ -71,6 +77,7 @@ _EXPECTED = {
     "speed": f"speed must be a number from {MIN_SPEED:g} to {MAX_SPEED:g}.",
     "stream_format": 'stream_format must be "audio".',
     "priority": 'priority must be "live" or "batch".',
+    "options": 'options must be an object such as {"markdown": "off"}; docs/protocol.md lists them.',
 }
 
 
@@ -113,13 +120,15 @@ def parse(body: bytes, *, text_chars: int) -> Order:
         )
     if asked.stream_format != "audio":
         raise InvalidRequest(_EXPECTED["stream_format"], param="stream_format")
-    if not MIN_SPEED <= asked.speed <= MAX_SPEED:  # also catches what is not a number
+    # Written so that it also catches what is not a number.
+    if asked.speed is not None and not MIN_SPEED <= asked.speed <= MAX_SPEED:
         raise InvalidRequest(_EXPECTED["speed"], param="speed")
     speech = SpeechRequest(
         text=_text(asked.input, text_chars),
         voice=_voice(asked.voice),
         speed=asked.speed,
         priority=asked.priority,
+        options=asked.options,
     )
     ignored = sorted(name for name in given if name not in Body.__struct_fields__)
     return Order(speech, container, tuple(ignored))
@@ -178,9 +187,9 @@ def _voice(voice: str | VoiceReference | None) -> str | None:
     name = voice.id if isinstance(voice, VoiceReference) else voice
     if not name or not name.strip():
         return None  # clients with an empty text box for the voice mean "whatever is usual"
-    if len(name) > VOICE_CHARS:
+    if len(name) > MAX_VOICE_CHARS:
         raise InvalidRequest(
-            f"voice has {len(name)} characters; no voice has such a long name.", param="voice"
+            f"voice has {len(name)} characters; the limit is {MAX_VOICE_CHARS}.", param="voice"
         )
     return _well_formed(name)
 

@@ -4,8 +4,10 @@
 #   scripts/environment.sh run    what `make up` and `make say` need
 #   scripts/environment.sh dev    that, and what tests and lint need
 #
-# .venv/installed says what is in there: kind, checksum of the lock, Python, place. It is written
-# last, so an environment without it is one whose installation was cut short.
+# EXTRAS=ja,zh adds what Japanese and Mandarin need to the first; the second has it.
+#
+# .venv/installed says what is in there: kind, checksum of the locks, place. It is written last, so
+# an environment without it is one whose installation was cut short.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -25,7 +27,10 @@ fits() {
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' >/dev/null 2>&1
 }
 
-checksum() { cksum <"requirements/$1.lock" | tr ' ' '-'; }
+# The locks of a kind such as run+ja+zh, one a line.
+locks() { printf 'requirements/%s.lock\n' $(printf '%s' "$1" | tr '+' ' '); }
+
+checksum() { cat $(locks "$1") | cksum | tr ' ' '-'; }
 
 # What the stamp must say for an environment of this kind. The place is part of it because
 # programs in .venv/bin name it: a copied checkout needs an environment of its own.
@@ -34,8 +39,20 @@ expected() { printf '%s %s %s\n' "$1" "$(checksum "$1")" "$root"; }
 installed() { cat "$stamp" 2>/dev/null || true; }
 
 now=$(installed)
-case $now in
-"dev "*) kind=dev ;; # never take the tools of development away again
+# Nothing is ever taken away again: neither the tools of development nor a language.
+had=${now%% *}
+wanted=+$(printf '%s' "${EXTRAS:-}" | tr ',' '+')+
+if [ "$had" = dev ]; then
+    kind=dev
+fi
+for extra in ja zh; do
+    case $wanted+$had+ in
+    *"+$extra+"*) [ "$kind" = dev ] || kind=$kind+$extra ;;
+    esac
+done
+case $(printf '%s' "$wanted" | tr '+' '\n' | grep -vxE 'ja|zh|' || true) in
+"") ;;
+*) die "EXTRAS names languages to install: ja, zh, or both as ja,zh." ;;
 esac
 if fits "$python" && [ "$now" = "$(expected "$kind")" ]; then
     exit 0
@@ -96,15 +113,18 @@ make_venv() {
 # ------------------------------------------------------------------ the packages
 
 install_packages() {
-    lock=requirements/$kind.lock
+    set --
+    for lock in $(locks "$kind"); do
+        set -- "$@" -r "$lock"
+    done
     # Not `uv pip sync`: that would remove pip, which fetches the model.
     if command -v uv >/dev/null 2>&1 &&
-        uv pip install -q --python "$python" --require-hashes -r "$lock" >"$log" 2>&1; then
+        uv pip install -q --python "$python" --require-hashes "$@" >"$log" 2>&1; then
         return
     fi
     # pip has settings of its own, for a mirror or a certificate, that uv does not read.
     "$python" -m pip install -q --disable-pip-version-check --no-input \
-        --require-hashes -r "$lock" >"$log" 2>&1
+        --require-hashes "$@" >"$log" 2>&1
 }
 
 explain_failure() {

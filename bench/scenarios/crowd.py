@@ -17,11 +17,12 @@ from engine import config, service
 from engine.ladder import FIRST_WINDOW, Kind, Step
 from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
-from engine.request import Frame, SpeechRequest
+from engine.request import Frame, SpeechRequest, TextOptions
 from engine.service import KokoroService
 from engine.text import languages
+from engine.text.frontend import TextFrontend
 from engine.text.g2p import G2P
-from engine.text.segment import Segmenter, sentences
+from engine.text.lexicon import Lexicon
 
 TITLE = "Eight streams at once"
 
@@ -83,10 +84,8 @@ class _Alone:
         g2p = G2P()
         g2p.load()
         language = languages.resolve("en-us", VOICE)
-        (sentence, *_) = sentences(TEXT, language.sentences)
-        segmenter = Segmenter()
-        first, *_ = segmenter.push(sentence, g2p.words(sentence.text, language))
-        self._phonemes = self._maker.acoustic.known(first.phonemes)
+        first, *_ = TextFrontend(g2p).segments(TEXT, language, TextOptions(), Lexicon())
+        self._phonemes = first.phonemes
 
     def once(self) -> tuple[float, float]:
         """Both, ms. Blocks."""

@@ -72,10 +72,6 @@ class Acoustic:
         self._session = session(path, threads)
         self.provider = str(self._session.get_providers()[0]).removesuffix("ExecutionProvider")
 
-    def known(self, phonemes: str) -> str:
-        """The phonemes without the symbols that the model does not know."""
-        return "".join(p for p in phonemes if p in DEFAULT_VOCAB)
-
     def call(self, phonemes: str, style: Floats, speed: float) -> Call[Acoustics]:
         """The pass over one segment, not yet run.
 

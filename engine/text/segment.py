@@ -1,25 +1,23 @@
-"""Text to segments: what the model speaks in one go, with its place in the original text. Core.
+"""Words to segments: what the model speaks in one go, with its place in the original text. Core.
 
-Text is cut into sentences; each becomes words with phonemes (`g2p`); a `Segmenter` puts them
-together again. The first segment is short, because it decides how soon there is sound, but not so
-short that the model speaks it badly. Later ones are whole sentences, several if they are short,
-and never of two paragraphs.
+The reader cuts the text into passages; the front end makes words with phonemes of each; a
+`Segmenter` puts them together again. The first segment is short, because it decides how soon there
+is sound, but not so short that the model speaks it badly. Later ones are whole sentences, several
+if they are short, and never of two paragraphs.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 from typing import NamedTuple
 
-from sentencex import get_sentence_boundaries
-
-from engine.text.clean import has_letters_or_digits
-from engine.text.words import SILENT, Word
+from engine.text.alphabet import SILENT, sounds
+from engine.text.passage import Break, Passage, Warn
+from engine.text.words import Word
 
 #: phonemes of the first segment at most, so that the time to the first sound has a bound
 FIRST_LIMIT = 100
@@ -33,8 +31,6 @@ HARD_LIMIT = 260
 #: a word with more sounds is cut, and a row of more marks too, so that the limits can be kept
 WORD_LIMIT = 60
 MARKS_LIMIT = 8
-#: a longer sentence is cut before G2P, whose time grows with it
-SENTENCE_CHARS = 600
 
 #: words that begin a phrase: where nothing better is, the text is cut before one of them
 _JOINTS = """
@@ -45,14 +41,6 @@ _JOINTS = """
 """
 _IS_JOINT = frozenset(_JOINTS.split())
 
-_BLANK_LINE = re.compile(r"\n\s*\n|\u2029")
-
-#: where to cut, best first; the sign stays with what is before it
-_CUTS = tuple(
-    re.compile(pattern)
-    for pattern in (r"[.!?…]['\")\]”’]*\s+", r"[;:—–]\s*", r"[,、，]\s+", r"\s+")
-)
-
 
 class Mark(Enum):
     """What is between two segments, and so how long the pause is (`engine.timing`)."""
@@ -62,7 +50,7 @@ class Mark(Enum):
     COMMA = "comma"
     CLAUSE = "clause"  # ; : — …
     SENTENCE = "sentence"  # . ! ?
-    PARAGRAPH = "paragraph"  # a blank line in the text, whatever the mark
+    PARAGRAPH = "paragraph"  # a blank line, a heading, a list item …, whatever the mark
 
 
 class WordSpan(NamedTuple):
@@ -78,28 +66,17 @@ class WordSpan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence, or a piece of one that is too long; never empty, no white space at its ends.
-
-    Attributes:
-        text: `original[start:start + len(text)]`.
-        lead: the white space before it, `original[start - len(lead):start]`.
-    """
-
-    text: str
-    start: int
-    lead: str
-
-
-@dataclass(frozen=True, slots=True)
 class Segment:
     """What the model speaks in one go: `text == original[start:end]`.
 
     Attributes:
-        phonemes: 1…400; or empty if nothing in the text can be spoken.
+        phonemes: 1…260; none in a segment that only brings silence or warnings.
         words: in order, not overlapping.
+        spoken: the words that are said.
         pause: what is between the segment that was spoken before and this one. It is known only
-            when the next sentence has come, so it belongs to the later of the two.
+            when the next passage has come, so it belongs to the later of the two.
+        silence_ms: the pause that the text itself asks for there; the longer of the two counts.
+        warnings: what is not spoken as it was written, up to the end of this segment.
     """
 
     text: str
@@ -108,65 +85,67 @@ class Segment:
     phonemes: str
     words: tuple[WordSpan, ...]
     pause: Mark
-
-
-def sentences(text: str, language: str) -> Iterator[Sentence]:
-    """Cuts `text` into sentences that leave out nothing but white space.
-
-    Args:
-        text: the original text.
-        language: code of the sentence splitter (`Language.sentences`).
-    """
-    told = 0
-    for start, end in _sentences(text, language):
-        while start < end:
-            cut = end
-            if end - start > SENTENCE_CHARS:
-                cut = start + _cut(text[start : start + SENTENCE_CHARS])
-            stop = _trim(text, start, cut)[1]
-            yield Sentence(text[start:stop], start, text[told:start])
-            told, start = stop, _trim(text, cut, end)[0]
+    spoken: str = ""
+    silence_ms: float = 0.0
+    warnings: tuple[Warn, ...] = ()
 
 
 class Segmenter:
-    """Takes sentences with their words, gives segments; see the module docstring.
+    """Takes passages with their words, gives segments; see the module docstring.
 
-    What it gives for the first sentences does not depend on those that follow.
+    What it gives for the first passages does not depend on those that follow.
     """
 
     def __init__(self) -> None:
-        # What is held: text that starts at `_at` of the original, and its words.
-        self._at = 0
-        self._text = ""
+        self._original = ""
+        # What is held: characters `_start`…`_end` of the original, the words and warnings in it.
+        self._start = self._end = 0
         self._words: list[Word] = []
+        self._warnings: list[Warn] = []
+        self._silence_ms = 0.0  # before what is held
         self._pause = Mark.START
         self._first = True  # until there is sound for a while
 
-    def push(self, sentence: Sentence, words: Iterable[Word]) -> list[Segment]:
-        """Segments that are complete with this sentence.
+    def push(
+        self, passage: Passage, words: Iterable[Word], warnings: Iterable[Warn], original: str
+    ) -> list[Segment]:
+        """Segments that are complete with this passage.
 
         Args:
-            sentence: the next one.
-            words: of `sentence.text`, with offsets into it (`G2P.words`), and only with phonemes
-                that the model knows; none if it cannot be spoken.
+            passage: the next one.
+            words: of it, with offsets into the original, and only with phonemes that the model
+                knows; none if it cannot be spoken.
+            warnings: what is not spoken of it, in order.
+            original: the text up to the passage's end, or more of it.
         """
-        own = _own(sentence, words)
-        # Marks alone are told with their neighbours; what should have sounded is told apart.
-        mute = not own and has_letters_or_digits(sentence.text)
-        new_paragraph = bool(_BLANK_LINE.search(sentence.lead))
-        ready = self.end() if mute or new_paragraph or not self._takes(own) else []
+        self._original = original
+        own = _own(words, original)
+        new_paragraph = passage.before is Break.PARAGRAPH
+        ready = self._flush() if new_paragraph or not self._takes(own) else []
         if new_paragraph and self._pause is not Mark.START:
             self._pause = Mark.PARAGRAPH
-        self._hold(sentence, own)
-        if mute:
-            ready += self.end()
+        self._warnings += warnings
+        for silence in passage.silences:
+            before = [word for word in own if word.start < silence.at]
+            own = own[len(before) :]
+            self._hold(passage.start, silence.at, before)
+            ready += self._flush()
+            self._silence_ms += silence.ms
+            self._start = self._end = silence.at
+        self._hold(passage.start, passage.end, own)
         while count := self._complete():
             ready.append(self._release(count))
         return ready
 
     def end(self) -> list[Segment]:
-        """What is still held, when no sentence will follow."""
-        return [self._release(len(self._words))] if self._text else []
+        """What is still held, when no passage will follow."""
+        ready = self._flush()
+        if self._warnings or self._silence_ms:
+            ready.append(self._segment([], self._end, self._end))
+        return ready
+
+    def _flush(self) -> list[Segment]:
+        return [self._release(len(self._words))] if self._words else []
 
     def _takes(self, words: list[Word]) -> bool:
         """Whether these belong into one segment with what is held."""
@@ -174,15 +153,13 @@ class Segmenter:
         room = SOFT_LIMIT + FLOOR if more < FLOOR else SOFT_LIMIT
         return held < FLOOR or held + more <= room
 
-    def _hold(self, sentence: Sentence, words: list[Word]) -> None:
-        if not self._text:
-            self._at = sentence.start
-            self._text = sentence.text
-        else:
-            self._text += sentence.lead + sentence.text
-        if self._words and words:
+    def _hold(self, start: int, end: int, words: list[Word]) -> None:
+        if not self._words:
+            self._start = max(start, self._end)
+        elif words:
             last = self._words[-1]
-            self._words[-1] = replace(last, phonemes=last.phonemes + " ")
+            self._words[-1] = replace(last, phonemes=last.phonemes.rstrip() + " ")
+        self._end = max(end, self._end)
         self._words += words
 
     def _complete(self) -> int:
@@ -212,73 +189,72 @@ class Segmenter:
         before, after = self._words[count - 1 : count + 1]
         mark = _closing(before.phonemes)
         if mark is Mark.NONE:
-            word = self._text[after.start - self._at : after.end - self._at]
-            return int(word.lower() in _IS_JOINT)
+            return int(self._original[after.start : after.end].lower() in _IS_JOINT)
         return 2 + (Mark.COMMA, Mark.CLAUSE, Mark.SENTENCE).index(mark)
 
     def _release(self, count: int) -> Segment:
         words, self._words = self._words[:count], self._words[count:]
-        cut = len(self._text)
+        cut = self._end
         if self._words:
-            cut = self._boundary(words[-1].end - self._at, self._words[0].start - self._at)
-        start, end = _trim(self._text, 0, cut)
-        phonemes = "".join(word.phonemes for word in words).rstrip()
+            cut = self._boundary(words[-1].end, self._words[0].start)
+        segment = self._segment(words, *_trim(self._original, self._start, cut))
+        self._start = cut
+        self._pause = _closing(segment.phonemes)
+        self._first = self._first and len(segment.phonemes) < FLOOR
+        return segment
+
+    def _segment(self, words: list[Word], start: int, end: int) -> Segment:
+        """These words, and all that is to be told before or with them."""
         segment = Segment(
-            text=self._text[start:end],
-            start=self._at + start,
-            end=self._at + end,
-            phonemes=phonemes,
+            text=self._original[start:end],
+            start=start,
+            end=end,
+            phonemes="".join(word.phonemes for word in words).rstrip(),
             words=tuple(_spans(words)),
+            spoken=" ".join(word.spoken for word in words if word.spoken),
             pause=self._pause,
+            silence_ms=self._silence_ms,
+            warnings=tuple(self._warnings),
         )
-        self._text = self._text[cut:]
-        self._at += cut
-        if words:
-            self._pause = _closing(phonemes)
-            self._first = self._first and len(phonemes) < FLOOR
+        self._silence_ms, self._warnings = 0.0, []
         return segment
 
     def _boundary(self, end: int, start: int) -> int:
         """Where to cut between two words: an opening mark goes to the second."""
-        spaces = [at for at in range(end, start) if self._text[at].isspace()]
+        spaces = [at for at in range(end, start) if self._original[at].isspace()]
         return spaces[-1] + 1 if spaces else start
 
 
-def _own(sentence: Sentence, words: Iterable[Word]) -> list[Word]:
-    """Words that sound, none of them too long, with offsets into the original."""
+def _own(words: Iterable[Word], original: str) -> list[Word]:
+    """Words that sound, none of them too long."""
     sounding: list[Word] = []
     for word in words:
-        if has_letters_or_digits(word.phonemes):
+        if sounds(word.phonemes):
             sounding.append(word)
         elif sounding:
             more = word.phonemes.lstrip()
             sounding[-1] = replace(sounding[-1], phonemes=sounding[-1].phonemes + more)
-    shift = sentence.start
-    return [
-        replace(part, start=part.start + shift, end=part.end + shift)
-        for word in sounding
-        for part in _divided(word, sentence.text)
-    ]
+    return [part for word in sounding for part in _divided(word, original)]
 
 
-def _divided(word: Word, text: str) -> Iterator[Word]:
+def _divided(word: Word, original: str) -> Iterator[Word]:
     """A word with at most `WORD_LIMIT` sounds, or several that share its characters evenly.
 
     Such words are numbers with many digits, and sentences that espeak-ng gives in one piece.
     Of a row of marks the first few are kept.
     """
-    sounds = word.phonemes.strip(SILENT)
-    before, _, after = word.phonemes.partition(sounds)
+    heard = word.phonemes.strip(SILENT)
+    before, _, after = word.phonemes.partition(heard)
     after = after[:MARKS_LIMIT].rstrip() + " " * after.endswith(" ")
     phonemes = before[-MARKS_LIMIT:]
-    start, told, total = word.start, 0, len(sounds)
+    start, told, total, spoken = word.start, 0, len(heard), word.spoken
     while total - told > WORD_LIMIT:
-        stop = sounds.rfind(" ", told, told + WORD_LIMIT) + 1 or told + WORD_LIMIT
+        stop = heard.rfind(" ", told, told + WORD_LIMIT) + 1 or told + WORD_LIMIT
         share = word.start + (word.end - word.start) * stop // total
-        end = text.rfind(" ", start, share) + 1 or share
-        yield Word(start, _trim(text, start, end)[1], phonemes + sounds[told:stop])
-        start, told, phonemes = end, stop, ""
-    yield Word(start, word.end, phonemes + sounds[told:] + after)
+        end = original.rfind(" ", start, share) + 1 or share
+        yield Word(start, _trim(original, start, end)[1], phonemes + heard[told:stop], spoken)
+        start, told, phonemes, spoken = end, stop, "", ""
+    yield Word(start, word.end, phonemes + heard[told:] + after, spoken)
 
 
 def _spans(words: list[Word]) -> Iterator[WordSpan]:
@@ -300,24 +276,6 @@ def _closing(phonemes: str) -> Mark:
 
 def _phonemes(words: list[Word]) -> int:
     return sum(len(word.phonemes) for word in words)
-
-
-def _sentences(text: str, language: str) -> Iterator[tuple[int, int]]:
-    # The splitter is native code and takes no lone surrogates; one for one, so offsets hold.
-    safe = text.encode("utf-8", "replace").decode()
-    for boundary in get_sentence_boundaries(language, safe):
-        start, end = _trim(text, boundary["start_index"], boundary["end_index"])
-        if start < end:
-            yield start, end
-
-
-def _cut(window: str) -> int:
-    """Where to cut a window that is full: after the last good place in its last two thirds."""
-    for pattern in _CUTS:
-        places = [m.end() for m in pattern.finditer(window) if m.end() >= len(window) // 3]
-        if places:
-            return places[-1]
-    return len(window)
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

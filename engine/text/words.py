@@ -1,17 +1,15 @@
-"""Words: phonemes with their place in the text. Core."""
+"""Words: phonemes with their place in the original text. Core."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from engine.text.clean import has_letters_or_digits
-
-#: the symbols of the model's vocabulary that are not sounds
-SILENT = ' ;:,.!?—…"()“”'
+from engine.text.alphabet import sounds
+from engine.text.spanned import Span
 
 #: signs around a word that are not the word
 _EDGES = ".,;:!?…—–\"'()[]{}«»“”‘’¿¡"
@@ -22,33 +20,44 @@ class Word:
     """A spoken word: `text[start:end]` and its phonemes.
 
     Attributes:
-        start: first code point of the word itself, in the text that was given.
+        start: first code point of the word itself, in the original text.
         end: one past its last; marks such as a comma are outside, a currency sign is inside.
         phonemes: with the marks around it and the space after it, so that the phonemes of all
             words in a row are the phonemes of the text.
+        spoken: the words that are said for it.
     """
 
     start: int
     end: int
     phonemes: str
+    spoken: str = ""
 
 
 class Piece(NamedTuple):
-    """What G2P makes of a piece of text; texts and spaces in a row are the whole text."""
+    """What G2P makes of a piece of text; texts and spaces in a row are the whole text.
+
+    Attributes:
+        text: as G2P saw it.
+        phonemes: empty if it is not spoken.
+        space: the white space after it.
+        said: the words that are said, if they are not `text`.
+    """
 
     text: str
     phonemes: str
     space: str
+    said: str | None = None
 
 
-def words_of(pieces: Iterable[Piece], spans: Sequence[tuple[int, int]]) -> list[Word]:
-    """Joins pieces to words, each with one piece that sounds and the silent ones around it.
+def words_of(pieces: Iterable[Piece], spans: Sequence[Span]) -> list[Word]:
+    """Joins pieces to words, each with pieces that sound and the silent ones around them.
 
     An opening mark goes to the word after it, everything else that is silent to the word before.
+    Pieces that stand for the same characters of the original are one word.
 
     Args:
-        pieces: of the cleaned text.
-        spans: of its characters in the original (`clean.Clean.spans`).
+        pieces: of the text.
+        spans: of its characters in the original (`spanned.Spanned.spans`).
 
     Returns:
         Words in order, not overlapping; white space in their phonemes is single spaces, with none
@@ -62,20 +71,30 @@ def words_of(pieces: Iterable[Piece], spans: Sequence[tuple[int, int]]) -> list[
     for piece in pieces:
         start, end = _place(piece, at)
         at += len(piece.text) + len(piece.space)
-        spoken = piece.phonemes + piece.space
-        if has_letters_or_digits(piece.phonemes):
+        phonemes = piece.phonemes + piece.space
+        if sounds(piece.phonemes):
             first = start if opening_start is None else opening_start
-            words.append(Word(*_span(spans, first, end, words), (opening or "") + spoken))
+            said = (piece.text if piece.said is None else piece.said).strip(_EDGES)
+            word = Word(spans[first][0], spans[end - 1][1], (opening or "") + phonemes, said)
+            if words and word.start < words[-1].end:
+                words[-1] = _joined(words[-1], word)
+            else:
+                words.append(word)
             opening, opening_start = None, None
         elif not words or opening is not None or not (glued or piece.space):
-            opening = (opening or "") + spoken
+            opening = (opening or "") + phonemes
             opening_start = start if _is_currency(piece) else None
         else:
-            words[-1] = Word(words[-1].start, words[-1].end, words[-1].phonemes + spoken)
+            words[-1] = replace(words[-1], phonemes=words[-1].phonemes + phonemes)
         glued = not piece.space
     if words:
-        words[-1] = Word(words[-1].start, words[-1].end, words[-1].phonemes + (opening or ""))
+        words[-1] = replace(words[-1], phonemes=words[-1].phonemes + (opening or ""))
     return _spaced(words)
+
+
+def _joined(one: Word, two: Word) -> Word:
+    space = " " * one.phonemes[-1:].isspace()
+    return Word(one.start, two.end, one.phonemes + two.phonemes, one.spoken + space + two.spoken)
 
 
 def matched(
@@ -92,9 +111,9 @@ def matched(
         length: words that a written word becomes when it is spoken alone.
     """
     if len(written) != len(spoken):
-        texts, sounds = _clauses(written), _clauses(spoken)
-        if len(texts) == len(sounds) > 1:
-            parts = zip(texts, sounds, strict=True)
+        texts, heard = _clauses(written), _clauses(spoken)
+        if len(texts) == len(heard) > 1:
+            parts = zip(texts, heard, strict=True)
             return [piece for part in parts for piece in matched(*part, length)]
         lengths = [length(word) for word in written]
         if sum(lengths) != len(spoken):
@@ -119,13 +138,6 @@ def _place(piece: Piece, at: int) -> tuple[int, int]:
     return at + len(text) - len(left), at + len(right)
 
 
-def _span(
-    spans: Sequence[tuple[int, int]], start: int, end: int, before: list[Word]
-) -> tuple[int, int]:
-    free = before[-1].end if before else 0
-    return max(free, spans[start][0]), max(free, spans[end - 1][1])
-
-
 def _is_currency(piece: Piece) -> bool:
     return not piece.phonemes and all(unicodedata.category(c) == "Sc" for c in piece.text)
 
@@ -137,5 +149,5 @@ def _spaced(words: list[Word]) -> list[Word]:
         following = words[number].phonemes if number < len(words) else ""
         space = " " * (word.phonemes[-1:].isspace() or following[:1].isspace())
         phonemes = " ".join(word.phonemes.split()) + space * bool(following)
-        spaced.append(Word(word.start, word.end, phonemes))
+        spaced.append(replace(word, phonemes=phonemes))
     return spaced

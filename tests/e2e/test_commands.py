@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -122,9 +123,41 @@ def test_config_and_voices_are_shown(real_assets: Assets) -> None:
     assert shown.returncode == 0
     assert "4711" in shown.stdout
     assert "environment" in shown.stdout
-    listed = run_module("engine", "--voices").stdout.splitlines()
-    assert len(listed) == 41
-    assert listed[0].split() == ["af_alloy", "Alloy", "(American", "English,", "female)"]
+    head, first, *listed = run_module("engine", "--voices").stdout.splitlines()
+    assert head.split() == ["id", "name", "language", "grade", "speed"]
+    assert first.split() == [
+        "af_alloy", "Alloy", "(American", "English,", "female)", "en-us", "C", "1"
+    ]  # fmt: skip
+    assert sum(line.startswith("zm_") for line in listed) == 4
+
+
+def test_explain_tells_what_would_be_spoken() -> None:
+    text = "It costs $5 in the [pause:abc] US."
+    done = run_module("engine", "--explain", text)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    (segment,) = told["segments"]
+    assert (segment["text"], segment["char_start"], segment["char_end"]) == (text, 0, len(text))
+    assert segment["spoken"] == "It costs five dollars in the U S"
+    assert segment["pause_ms"] == 0
+    spoken = {
+        text[c0:c1]: segment["phonemes"][p0:p1].strip(".") for p0, p1, c0, c1 in segment["spans"]
+    }
+    assert spoken["$5"] == "fˈIv dˈɑləɹz"
+    (warning,) = told["warnings"]
+    assert warning["code"] == "unknown_tag"
+    assert text[warning["char_start"] : warning["char_end"]] == "[pause:abc]"
+    assert set(told["timings_ms"]) == {"load", "read"}
+
+
+def test_explain_reads_standard_input_and_the_languages_of_voices() -> None:
+    done = run_module("engine", "--explain", "-", "--voice", "ef_dora", text="Hola, 5 gatos.")
+    (segment,) = json.loads(done.stdout)["segments"]
+    assert segment["spoken"] == "Hola cinco gatos"
+
+
+def test_explain_refuses_in_one_sentence() -> None:
+    one_sentence(run_module("engine", "--explain", "Hi.", "--lang", "xx"), "no language 'xx'")
 
 
 def test_assets_says_where_everything_is(real_assets: Assets) -> None:

@@ -21,8 +21,8 @@ from engine.model.runtime import Call
 from engine.model.vocoder import Vocoder
 from engine.pipeline import Piece, Speech
 from engine.synthesis import Model, Synthesis
-from engine.text.g2p import G2P
-from engine.text.languages import Language
+from engine.text.frontend import TextFrontend
+from engine.text.passage import Passage, Reading
 from engine.text.words import Word
 from engine.voices import Voices
 
@@ -177,10 +177,10 @@ class _Voices:
 
 
 @dataclass
-class Reader:
-    """A G2P whose words are those between spaces, each its own phonemes."""
+class Front:
+    """A front end that finds a word in every passage, and remembers what it has read."""
 
-    read: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
     most: int = 0
     _now: int = 0
@@ -188,24 +188,23 @@ class Reader:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def words(self, text: str, language: Language) -> list[Word]:
-        self.read.append(text)
+    def read(self, passage: Passage, *_: object) -> Reading:
+        self.seen.append(passage.text.text)
         self._now += 1
         self.most = max(self.most, self._now)
         self.gate.wait()
         self._now -= 1
-        words, at = [], 0
-        for part in text.split(" "):
-            words.append(Word(at, at + len(part), part))
-            at += len(part) + 1
-        return words
+        return Reading([Word(passage.start, passage.end, "one")], [])
+
+    def forget(self) -> None:
+        self.seen.clear()
 
 
 def synthesis(
     machine: Machine,
     *,
     build: str = "build",
-    reader: Reader | None = None,
+    front: Front | None = None,
     costs: tuple[float, float] = QUICK,
     budget_s: float = 1e6,
     cache_bytes: int = 10**9,
@@ -215,7 +214,7 @@ def synthesis(
         machine.model,
         build,
         cast(Voices, _Voices()),
-        cast(G2P, reader or Reader()),
+        cast(TextFrontend, front or Front()),
         costs=Costs(*costs),
         budget_s=budget_s,
         cache_bytes=cache_bytes,

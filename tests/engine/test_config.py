@@ -78,3 +78,36 @@ def test_the_named_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('voice = "bf_emma"')
     assert config.load(environ={"KOKORO_LIVE_CONFIG": str(file)}).settings.voice == "bf_emma"
+
+
+def test_speeds_of_voices_come_from_a_table_or_from_json(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[voice_speeds]\naf_heart = 1.1\nbf_emma = 1\n")
+    assert config.load(environ={}, file=file).settings.voice_speeds == {
+        "af_heart": 1.1,
+        "bf_emma": 1,
+    }
+    environ = {"KOKORO_LIVE_VOICE_SPEEDS": '{"am_adam": 0.25}'}
+    assert config.load(environ=environ, file=file).settings.voice_speeds == {"am_adam": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("af_heart=1.1", "(environment) is 'af_heart=1.1': must be JSON such as"),
+        (
+            "[1]",
+            "KOKORO_LIVE_VOICE_SPEEDS (environment) is [1]: input should be a valid dictionary",
+        ),
+        ('{"af_heart": 4.1}', "the speed of af_heart must be from 0.25 to 4"),
+        ('{"a": 1, "b": 0.2}', "the speed of b must be from 0.25 to 4"),
+        ('{"a": NaN}', "the speed of a must be from 0.25 to 4"),
+        ('{"a": "fast"}', "KOKORO_LIVE_VOICE_SPEEDS.a (environment) is 'fast'"),
+    ],
+)
+def test_an_impossible_speed_of_a_voice_is_one_sentence(
+    value: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(environ={"KOKORO_LIVE_VOICE_SPEEDS": value}, file=tmp_path / "none")
+    assert says in caught.value.message

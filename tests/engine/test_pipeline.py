@@ -11,10 +11,19 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import pipeline
+from engine import pipeline, timing
 from engine.audio import SAMPLE_RATE, is_audible
 from engine.errors import EngineError, SynthesisFailed
-from engine.request import Done, Event, Frame, Marks, Notice, SegmentDone, SegmentStart
+from engine.request import (
+    Done,
+    Event,
+    Frame,
+    Marks,
+    Notice,
+    SegmentDone,
+    SegmentStart,
+    TextOptions,
+)
 from engine.text.segment import Mark
 from tests.engine.voicing import (
     ACOUSTIC,
@@ -102,6 +111,25 @@ async def test_pauses_belong_to_the_segment_behind_them(speed: float) -> None:
         assert audio[silent:].all()
 
 
+async def test_a_pause_that_the_text_asks_for_is_silence() -> None:
+    heard = await heard_of("[pause:1s] Aaa. [pause:500ms] Bbb.[pause:100ms]", Voicing())
+    starts, dones = heard.of(SegmentStart), heard.of(SegmentDone)
+    assert [start.phonemes for start in starts] == ["Aaa.", "Bbb.", ""]
+    silences = [
+        done.samples - (sound_samples(start.phonemes) if start.phonemes else 0)
+        for start, done in zip(starts, dones, strict=True)
+    ]
+    assert silences == [SAMPLE_RATE, SAMPLE_RATE // 2, SAMPLE_RATE // 10]
+    assert not heard.of(Notice)
+
+
+async def test_pauses_can_be_scaled() -> None:
+    options = TextOptions(pause_scale=2.0)
+    heard = await heard_of(utterance("Aaa.\n\nBbb.", options=options), Voicing())
+    silent = heard.of(SegmentDone)[1].samples - sound_samples("Bbb.")
+    assert silent == timing.pause_samples(Mark.PARAGRAPH, 1.0, 2.0) > pause(Mark.PARAGRAPH)
+
+
 async def test_what_cannot_be_spoken_is_told_and_the_rest_goes_on() -> None:
     heard = await heard_of("One. --- Two.", Voicing())
     assert [start.text for start in heard.of(SegmentStart)] == ["One. --- Two."]
@@ -110,16 +138,24 @@ async def test_what_cannot_be_spoken_is_told_and_the_rest_goes_on() -> None:
     assert [start.index for start in heard.of(SegmentStart)] == [0, 1]
     assert [start.text for start in heard.of(SegmentStart)] == ["One.", "Two."]
     (notice,) = heard.of(Notice)
-    assert notice.code == "segment_skipped"
-    assert "6 to 12" in notice.message
+    assert (notice.code, notice.char_start, notice.char_end) == ("not_spoken", 6, 12)
     order = [type(e) for e in heard.events if isinstance(e, Notice | SegmentStart)]
     assert order == [SegmentStart, Notice, SegmentStart]
 
 
-@pytest.mark.parametrize("text", ["…", "xx.", " \n*** "])
-async def test_nothing_to_speak_is_an_empty_stream_with_a_notice(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "notices"),
+    [
+        ("…", ["nothing_to_speak"]),
+        ("xx.", ["not_spoken", "nothing_to_speak"]),
+        (" \n*** ", ["nothing_to_speak"]),
+    ],
+)
+async def test_nothing_to_speak_is_an_empty_stream_with_a_notice(
+    text: str, notices: list[str]
+) -> None:
     heard = await heard_of(text, Voicing())
-    assert [n.code for n in heard.of(Notice)] == ["segment_skipped", "nothing_to_speak"]
+    assert [n.code for n in heard.of(Notice)] == notices
     (frame,) = heard.of(Frame)
     assert (frame.first, frame.last, frame.samples) == (True, True, 0)
     assert heard.events[-1] == Done(samples=0, audio_ms=0, chars=len(text), segments=0)

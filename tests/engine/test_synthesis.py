@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,24 +11,31 @@ import pytest
 import trio
 import trio.testing
 
-from engine import metrics, pipeline, synthesis
+from engine import pipeline, synthesis
 from engine.audio import SAMPLE_RATE, from_pcm, pcm_samples
 from engine.errors import SynthesisFailed
 from engine.ladder import Costs, Kind, Step
 from engine.lane import Pace
 from engine.model.runtime import Call
-from engine.pipeline import Speech, Utterance
-from engine.request import SpeechRequest
+from engine.pipeline import Speech
+from engine.request import TextOptions
 from engine.synthesis import Synthesis
-from engine.text.languages import LANGUAGES
-from engine.text.segment import Sentence
-from tests.engine.machine import FIRST_SOUND_S, SLOW, Machine, Reader, pcm_of, speak
+from engine.text.passage import Passage
+from engine.text.reader import Reader
+from engine.text.spanned import Spanned
+from tests.engine.machine import FIRST_SOUND_S, SLOW, Front, Machine, pcm_of, speak
 from tests.engine.machine import synthesis as made_of
+from tests.engine.voicing import utterance
 
 #: some seconds of speech
 LONG = "a" * 60 + "."
 SHORT = "aaaa."
-ENGLISH, BRITISH = LANGUAGES[:2]
+REQUESTED = utterance("Read this.")
+
+
+def passage(text: str) -> Passage:
+    """A sentence that is the whole text."""
+    return Passage(0, len(text), Spanned.of(text))
 
 
 @pytest.fixture
@@ -265,66 +273,49 @@ async def test_what_nobody_heard_to_its_end_is_not_kept(machine: Machine) -> Non
 
 
 async def test_a_cache_can_be_turned_off(machine: Machine) -> None:
-    reader = Reader()
-    made = made_of(machine, reader=reader, cache_bytes=0)
+    made = made_of(machine, cache_bytes=0)
     for _ in range(2):
-        await made.words(Sentence("one two", 0, ""), ENGLISH)
         speech, (piece,) = await speak(made, SHORT, new())
         assert speech.pcm is None
         assert speech.compute_s > 0 < piece.compute_s
-    assert reader.read == ["one two"] * 2
     assert machine.log == ["acoustic a", "whole a"] * 2
 
 
-async def test_both_caches_can_be_emptied(machine: Machine) -> None:
-    reader = Reader()
-    made = made_of(machine, reader=reader)
-    await made.words(Sentence("one two", 0, ""), ENGLISH)
+async def test_what_is_remembered_can_be_forgotten(machine: Machine) -> None:
+    front = Front()
+    made = made_of(machine, front=front)
+    await made.read(passage("one two"), REQUESTED)
     await speak(made, SHORT, new())
     made.forget()
-    await made.words(Sentence("one two", 0, ""), ENGLISH)
-    assert len(reader.read) == 2
+    assert not front.seen
     assert not await is_kept(made, SHORT)
 
 
-# --- words --------------------------------------------------------------------------------------
-
-
-async def test_words_have_the_phonemes_that_the_model_knows(machine: Machine) -> None:
-    reader = Reader()
-    made = made_of(machine, reader=reader)
-    before = metrics.DROPPED_SYMBOLS._value.get()  # there is no public reader
-    words = await made.words(Sentence("o?ne two??", 5, " "), ENGLISH)
-    assert [(word.start, word.end, word.phonemes) for word in words] == [
-        (0, 4, "one"),
-        (5, 10, "two"),
-    ]
-    assert metrics.DROPPED_SYMBOLS._value.get() == before + 3
-    assert await made.words(Sentence("? ???", 0, ""), ENGLISH) == []
-
-
-async def test_a_sentence_is_read_once_in_each_language(machine: Machine) -> None:
-    reader = Reader()
-    made = made_of(machine, reader=reader)
-    first = await made.words(Sentence("one two", 0, ""), ENGLISH)
-    assert await made.words(Sentence("one two", 99, " "), ENGLISH) == first
-    assert reader.read == ["one two"]
-    await made.words(Sentence("one two", 0, ""), BRITISH)
-    await made.words(Sentence("one", 0, ""), ENGLISH)
-    assert reader.read == ["one two", "one two", "one"]
+# --- reading ------------------------------------------------------------------------------------
 
 
 async def test_one_task_at_a_time_reads(machine: Machine) -> None:
-    reader = Reader()
-    made = made_of(machine, reader=reader)
-    reader.gate.clear()
+    front = Front()
+    made = made_of(machine, front=front)
+    front.gate.clear()
     async with trio.open_nursery() as nursery:
         for n in range(10):
-            nursery.start_soon(made.words, Sentence(f"text {n}", 0, ""), ENGLISH)
+            nursery.start_soon(made.read, passage(f"text {n}"), REQUESTED)
         await trio.testing.wait_all_tasks_blocked()
-        reader.gate.set()
-    assert len(reader.read) == 10
-    assert reader.most == 1
+        front.gate.set()
+    assert len(front.seen) == 10
+    assert front.most == 1
+
+
+async def test_text_becomes_passages_piece_by_piece(machine: Machine) -> None:
+    made = made_of(machine)
+    reader = Reader("en", TextOptions())
+    found = [
+        passage
+        for piece in ("It is so. It i", "s not so. Or", " is it", None)
+        for passage in await made.passages(reader, piece)
+    ]
+    assert [p.text.text for p in found] == ["It is so.", "It is not so.", "Or is it"]
 
 
 # --- the lane -----------------------------------------------------------------------------------
@@ -374,8 +365,8 @@ async def test_a_streams_first_window_comes_before_the_acoustic_pass_of_a_later_
     made = made_of(machine, costs=SLOW, budget_s=0.0)
 
     async def listen(voice: str) -> None:
-        utterance = Utterance(SpeechRequest(text=SHORT), voice, ENGLISH, 1200)
-        async with pipeline.run(utterance, made) as events:
+        asked = replace(utterance(SHORT), voice=voice)
+        async with pipeline.run(asked, made) as events:
             async for _ in events:
                 pass
 

@@ -13,8 +13,12 @@ from engine import pipeline, timing
 from engine.lane import Pace
 from engine.pipeline import Piece, Speech, Utterance
 from engine.request import Event, SpeechRequest
-from engine.text.languages import LANGUAGES, Language
-from engine.text.segment import Mark, Sentence
+from engine.text.clean import has_letters_or_digits
+from engine.text.languages import LANGUAGES
+from engine.text.lexicon import Lexicon
+from engine.text.passage import Passage, Reading, Warn
+from engine.text.reader import Reader
+from engine.text.segment import Mark
 from engine.text.words import Word
 from tests.support.reading import Heard
 
@@ -63,17 +67,23 @@ class Voicing:
     due: list[tuple[float, bool]] = field(default_factory=list)
     kept: dict[str, Speech] = field(default_factory=dict)
 
-    async def words(self, sentence: Sentence, language: Language) -> list[Word]:
-        await self._step(WORDS, sentence.text, self.words_s)
+    async def passages(self, reader: Reader, piece: str | None) -> list[Passage]:
+        return reader.end() if piece is None else reader.push(piece)
+
+    async def read(self, passage: Passage, utterance: Utterance) -> Reading:
+        text = passage.text
+        await self._step(WORDS, text.text, self.words_s)
         found = [
-            (match.start(1), match.end(1), match[0])
-            for match in re.finditer(r"(\w+)[.,;:!?…]*", sentence.text)
-            if match[1].strip("x")
+            match for match in re.finditer(r"([^\W_]+)[.,;:!?…]*", text.text) if match[1].strip("x")
         ]
-        return [
-            Word(start, end, phonemes + " " * (n < len(found)))
-            for n, (start, end, phonemes) in enumerate(found, 1)
+        words = [
+            Word(*text.origin(*match.span(1)), match[0] + " " * (n < len(found)))
+            for n, match in enumerate(found, 1)
         ]
+        warnings = list(passage.warnings)
+        if not words and has_letters_or_digits(text.text):
+            warnings.append(Warn("not_spoken", passage.start, passage.end, "Not spoken."))
+        return Reading(words, warnings)
 
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
@@ -132,7 +142,8 @@ def sound_samples(phonemes: str, speed: float = 1.0) -> int:
 def utterance(text: str, *, budget_s: float = 0.0, **fields: object) -> Utterance:
     """A request; the fake does not ask who speaks."""
     request = SpeechRequest(text=text, **fields)  # type: ignore[arg-type]  # a test's shorthand
-    return Utterance(request, "af_heart", LANGUAGES[0], 1200, budget_s)
+    speed = 1.0 if request.speed is None else request.speed
+    return Utterance(request, "af_heart", LANGUAGES[0], speed, Lexicon(), 1200, budget_s)
 
 
 async def events_of(spoken: Utterance | str, voicing: Voicing) -> list[Event]:

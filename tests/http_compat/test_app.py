@@ -301,7 +301,10 @@ async def test_models(autojump_clock: MockClock) -> None:
 async def test_voices(autojump_clock: MockClock) -> None:
     response = await get(Engine().app(), "/v1/audio/voices")
     assert response.json == {
-        "voices": [{"id": "af_heart", "name": "Heart"}, {"id": "bm_fable", "name": "Fable"}]
+        "voices": [
+            {"id": "af_heart", "name": "Heart", "lang": "en-us"},
+            {"id": "bm_fable", "name": "Fable", "lang": "en-gb"},
+        ]
     }
 
 

@@ -16,7 +16,7 @@ def checkout(tmp_path: Path) -> Checkout:
     shutil.copytree(ROOT / "scripts", root / "scripts")
     shutil.copy(ROOT / "Makefile", root)
     (root / "requirements").mkdir()
-    for kind in ("run", "dev"):
+    for kind in ("run", "dev", "ja", "zh"):
         (root / "requirements" / f"{kind}.lock").write_text(f"{kind}==1\n")
     (fakes / "bin").mkdir(parents=True)
     for tool in TOOLS:

@@ -81,8 +81,8 @@ class Checkout:
         path.unlink(missing_ok=True)
         return lines
 
-    def environment(self, kind: str = "run") -> subprocess.CompletedProcess[str]:
-        return self.run("scripts/environment.sh", kind)
+    def environment(self, kind: str = "run", **environ: str) -> subprocess.CompletedProcess[str]:
+        return self.run("scripts/environment.sh", kind, **environ)
 
 
 DPKG = """#!/bin/sh

@@ -172,6 +172,45 @@ def test_failed_update_is_not_undone_by_the_old_lock(ready: Checkout) -> None:
     assert ready.log()[0] == "python3 -m venv .venv"
 
 
+def locks(log: list[str]) -> str:
+    return log[-1].partition("--require-hashes ")[2].replace("requirements/", "")
+
+
+def test_languages_are_added_once_and_stay(checkout: Checkout) -> None:
+    checkout.program("python3", PYTHON)
+    assert checkout.environment(EXTRAS="zh").returncode == 0
+    assert locks(checkout.log()) == "-r run.lock -r zh.lock"
+    assert checkout.environment().returncode == 0
+    assert checkout.environment(EXTRAS="zh").returncode == 0
+    assert checkout.log() == []
+    assert checkout.environment(EXTRAS="ja").returncode == 0
+    assert locks(checkout.log()) == "-r run.lock -r ja.lock -r zh.lock"
+    (checkout.root / "requirements" / "ja.lock").write_text("ja==2\n")
+    assert checkout.environment().returncode == 0
+    assert locks(checkout.log()) == "-r run.lock -r ja.lock -r zh.lock"
+
+
+@pytest.mark.parametrize("extras", ["ja,zh", "zh,ja", "ja"])
+def test_development_has_all_languages(ready: Checkout, extras: str) -> None:
+    assert ready.environment(EXTRAS=extras).returncode == 0
+    assert ready.log() == []
+
+
+@pytest.mark.parametrize("extras", ["ko", "ja zh", "zh,fr", "ja.lock"])
+def test_languages_that_nobody_needs_or_has(checkout: Checkout, extras: str) -> None:
+    checkout.program("python3", PYTHON)
+    done = checkout.environment(EXTRAS=extras)
+    assert done.returncode == 1
+    assert "ja, zh, or both as ja,zh" in done.stderr
+    assert checkout.log() == []
+
+
+def test_make_hands_them_over(checkout: Checkout) -> None:
+    checkout.program("python3", PYTHON)
+    assert checkout.run("make", "setup", "EXTRAS=ja,zh").returncode == 0
+    assert locks(checkout.log()[:-1]) == "-r run.lock -r ja.lock -r zh.lock"
+
+
 def test_wrong_word(checkout: Checkout) -> None:
     done = checkout.environment("prod")
     assert done.returncode == 1

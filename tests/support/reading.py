@@ -132,7 +132,8 @@ def check_marks(heard: Heard, request: SpeechRequest) -> None:
     audio, marks = heard.audio, heard.of(Marks)
     # Marks are told before the first sound, so where the last word ends is foreseen and not known:
     # what `timing.spoken_span` takes for sound, less what `timing.Trimmer` keeps in any case.
-    foreseen = ms_to_samples(270 / min(request.speed, 1.0) + 200 - 20)
+    (opened,) = heard.of(Opened)
+    foreseen = ms_to_samples(270 / min(opened.speed, 1.0) + 200 - 20)
     sounding = {i for i, s in starts.items() if is_loud(audio[s.sample : ends[i]])}
     told = [mark.index for mark in marks]
     assert len(told) == len(set(told))

@@ -74,7 +74,8 @@ class ToneVoice:
             self.active -= 1
 
     async def _events(self, request: SpeechRequest, voice: str, lang: str) -> AsyncGenerator[Event]:
-        yield Opened(voice=voice, lang=lang, speed=request.speed, key=request.key)
+        speed = 1.0 if request.speed is None else request.speed
+        yield Opened(voice=voice, lang=lang, speed=speed, key=request.key)
         cutter = PcmCutter(ms_to_samples(50))
         seq = sample = index = 0
         ttfa_ms: float | None = None
@@ -83,7 +84,7 @@ class ToneVoice:
             if index == self.fail_at and self.failure is not None:
                 raise self.failure
             words = len(match[0].split())
-            length = ms_to_samples(words * WORD_MS / request.speed)
+            length = ms_to_samples(words * WORD_MS / speed)
             yield SegmentStart(
                 index=index,
                 text=match[0],

@@ -13,19 +13,62 @@ from engine.audio import SAMPLE_RATE
 
 #: the rate pocketsphinx's model was trained at
 HEARING_RATE = 16_000
+QUIET_MS, FRAME_MS = 250, 10
 
 
 def transcribe(audio: NDArray[np.float32], rate: int = SAMPLE_RATE) -> str:
     """Words heard in float32 [n] audio."""
-    heard = soxr.resample(audio, rate, HEARING_RATE)
-    quiet = np.zeros(HEARING_RATE // 4, dtype=np.float32)  # the decoder wants silence at both ends
-    pcm = (np.concatenate([quiet, heard, quiet]) * 32767).clip(-32768, 32767).astype("<i2")
     decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL")
+    _decode(decoder, audio, rate)
+    hypothesis = decoder.hyp()
+    return str(hypothesis.hypstr) if hypothesis else ""
+
+
+def aligned(audio: NDArray[np.float32], said: str) -> list[tuple[str, float, float]]:
+    """Where each word of `said` is heard in the audio: (word, start, end), ms.
+
+    Args:
+        audio: float32 [n], 24 kHz.
+        said: words of the recogniser's dictionary, lower case.
+    """
+    decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", bestpath=False)
+    decoder.set_align_text(said)
+    _decode(decoder, audio, SAMPLE_RATE)
+    found = []
+    for segment in decoder.seg() or ():
+        if not segment.word.startswith(("<", "[")):
+            times = segment.start_frame * FRAME_MS, (segment.end_frame + 1) * FRAME_MS
+            found.append((segment.word.partition("(")[0], *(t - QUIET_MS for t in times)))
+    return found
+
+
+def ends_heard(audio: NDArray[np.float32], said: str) -> bool:
+    """Whether the first and the last word are there.
+
+    The recogniser may leave out either one, and does so where that fits the audio better.
+
+    Args:
+        audio: float32 [n], 24 kHz.
+        said: three words at least of the recogniser's dictionary, lower case.
+    """
+    first, *middle, last = said.split()
+    grammar = f"#JSGF V1.0; grammar said; public <said> = [{first}] {' '.join(middle)} [{last}];"
+    decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", lm=None)
+    decoder.add_jsgf_string("said", grammar)
+    decoder.activate_search("said")
+    _decode(decoder, audio, SAMPLE_RATE)
+    hypothesis = decoder.hyp()
+    return bool(hypothesis) and str(hypothesis.hypstr).split() == said.split()
+
+
+def _decode(decoder: pocketsphinx.Decoder, audio: NDArray[np.float32], rate: int) -> None:
+    heard = soxr.resample(audio, rate, HEARING_RATE)
+    # the decoder wants silence at both ends
+    quiet = np.zeros(HEARING_RATE * QUIET_MS // 1000, dtype=np.float32)
+    pcm = (np.concatenate([quiet, heard, quiet]) * 32767).clip(-32768, 32767).astype("<i2")
     decoder.start_utt()
     decoder.process_raw(pcm.tobytes(), full_utt=True)
     decoder.end_utt()
-    hypothesis = decoder.hyp()
-    return str(hypothesis.hypstr) if hypothesis else ""
 
 
 def words(text: str) -> list[str]:

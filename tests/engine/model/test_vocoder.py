@@ -133,10 +133,6 @@ def test_a_call_that_is_stopped_ends_early(real_parts: RealParts) -> None:
     assert len(failures) == 1
 
 
-def test_unknown_symbols_are_left_out(real_parts: RealParts) -> None:
-    assert real_parts.acoustic.known("a[b]{c}\n\t») x") == "abc) x"
-
-
 def test_numpy_multiplies_on_one_thread_beside_a_session(real_parts: RealParts) -> None:
     """Else its threads spin while the next window is made."""
     assert real_parts.acoustic

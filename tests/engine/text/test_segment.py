@@ -8,98 +8,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.clean import has_letters_or_digits
+from engine.text.alphabet import SILENT, sounds
+from engine.text.passage import Break, Passage, Silence, Warn
 from engine.text.segment import (
     FIRST_LIMIT,
     FLOOR,
     HARD_LIMIT,
-    SENTENCE_CHARS,
     SOFT_LIMIT,
     Mark,
     Segment,
     Segmenter,
-    Sentence,
-    sentences,
 )
-from engine.text.words import SILENT, Word
+from engine.text.spanned import Spanned
+from engine.text.words import Word
 
-PROSE = st.text(
-    alphabet=st.one_of(st.sampled_from(" \n\t.,;:!?—'\"abcdeé日😀\ud800"), st.characters()),
-    max_size=700,
-)
+BLANK = re.compile(r"\n\s*\n")
 
 
-@given(PROSE, st.sampled_from(["en", "es", "fr", "hi", "it", "pt"]))
-def test_sentences_leave_out_nothing_but_white_space(text: str, language: str) -> None:
-    position = 0
-    for sentence in sentences(text, language):
-        end = sentence.start + len(sentence.text)
-        assert sentence.text == text[sentence.start : end]
-        assert sentence.text.strip() == sentence.text != ""
-        assert sentence.lead == text[position : sentence.start]
-        assert not sentence.lead.strip()
-        assert len(sentence.text) <= SENTENCE_CHARS
-        position = end
-    assert not text[position:].strip()
+def passages(text: str) -> list[Passage]:
+    """Sentences: up to a full stop and a space, or a blank line."""
+    made: list[Passage] = []
+    for found in re.finditer(r"\S.*?(?:[.!?。](?=\s)|(?=\s*\n\s*\n)|\s*\Z)", text, re.DOTALL):
+        start = found.start()
+        stop = start + len(found[0].rstrip())
+        blank = BLANK.search(text, made[-1].end if made else 0, start)
+        before = Break.PARAGRAPH if blank else Break.NONE
+        made.append(Passage(start, stop, Spanned.of(text[start:stop], start), before))
+    return made
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", []),
-        (" \n\t ", []),
-        ("One.", ["One."]),
-        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
-        ("Pi is 3.14. So.", ["Pi is 3.14.", "So."]),
-        ("Dr. Smith paid $3.50 to Mr. Jones.", ["Dr. Smith paid $3.50 to Mr. Jones."]),
-        ("A title\n\nA paragraph.", ["A title", "A paragraph."]),
-        ("😀 Hello. 日本語。 Bye.", ["😀 Hello.", "日本語。", "Bye."]),
-    ],
-)
-def test_sentences(text: str, expected: list[str]) -> None:
-    assert [sentence.text for sentence in sentences(text, "en")] == expected
-
-
-def test_a_long_sentence_is_cut_at_a_clause() -> None:
-    text = "The quick brown fox jumps over the lazy dog, and then " * 30
-    first, *others = sentences(text.strip(), "en")
-    assert first.text.endswith("dog,")
-    assert len(first.text) > SENTENCE_CHARS // 3
-    assert all(other.text[-1] in ",n" for other in others)
-
-
-def test_what_has_no_place_to_cut_is_cut_all_the_same() -> None:
-    cut = [sentence.text for sentence in sentences("x" * 1000, "en")]
-    assert "".join(cut) == "x" * 1000
-    assert max(map(len, cut)) <= SENTENCE_CHARS
-
-
-@given(PROSE, st.sampled_from(["en", "es", "fr", "hi", "it", "pt"]))
-def test_sentences_leave_out_nothing(text: str, language: str) -> None:
-    position = 0
-    for sentence in sentences(text, language):
-        assert sentence.lead == text[position : sentence.start]
-        assert not sentence.lead.strip()
-        position = sentence.start + len(sentence.text)
-        assert sentence.text == text[sentence.start : position] == sentence.text.strip() != ""
-        assert len(sentence.text) <= SENTENCE_CHARS
-    assert not text[position:].strip()
-
-
-def read(sentence: Sentence) -> list[Word]:
+def read(passage: Passage) -> list[Word]:
     """A G2P for which every letter is its own phoneme and a mark is what it is written like."""
     made = []
-    for found in re.finditer(r"([“(]*)([a-z0-9]+)([^a-z0-9“(]*)", sentence.text):
+    for found in re.finditer(r"([“(]*)([a-z0-9]+)([^a-z0-9“(]*)", passage.text.text):
         marks = "".join(c for c in re.sub(r"\s+", " ", found[3]) if c in SILENT)
-        made.append(Word(found.start(2), found.end(2), found[1] + found[2] + marks))
+        start, end = passage.text.origin(*found.span(2))
+        made.append(Word(start, end, found[1] + found[2] + marks, found[2]))
     return made
+
+
+def pushed(segmenter: Segmenter, passage: Passage, text: str) -> list[Segment]:
+    return segmenter.push(passage, read(passage), passage.warnings, text)
 
 
 def segmented(text: str) -> list[Segment]:
     segmenter = Segmenter()
-    made = [
-        s for sentence in sentences(text, "en") for s in segmenter.push(sentence, read(sentence))
-    ]
+    made = [s for passage in passages(text) for s in pushed(segmenter, passage, text)]
     return made + segmenter.end()
 
 
@@ -117,7 +71,7 @@ SPEECH = st.lists(
 
 
 def count(text: str) -> int:
-    return sum(map(has_letters_or_digits, text))
+    return sum(map(str.isalnum, text))
 
 
 @given(SPEECH)
@@ -126,11 +80,11 @@ def test_every_word_is_in_one_segment_and_the_limits_are_kept(text: str) -> None
     position, heard = 0, 0
     for segment in made:
         assert segment.text == text[segment.start : segment.end] == segment.text.strip()
-        assert not text[position : segment.start].strip()
+        assert not re.search("[a-z0-9]", text[position : segment.start])
         position = segment.end
         limit = HARD_LIMIT if heard >= FLOOR else FIRST_LIMIT
         assert len(segment.phonemes) <= limit
-        assert bool(segment.phonemes) == has_letters_or_digits(segment.phonemes)
+        assert sounds(segment.phonemes)
         assert segment.phonemes == segment.phonemes.strip()
         assert not re.search(r"\n\s*\n", segment.text)
         heard = max(heard, len(segment.phonemes))
@@ -141,7 +95,7 @@ def test_every_word_is_in_one_segment_and_the_limits_are_kept(text: str) -> None
             char, phoneme = word.char_end, word.phoneme_end
             sound = segment.phonemes[word.phoneme_start : word.phoneme_end]
             assert sound == text[word.char_start : word.char_end]
-    assert not text[position:].strip()
+    assert not re.search("[a-z0-9]", text[position:])
     spoken = "".join(segment.phonemes for segment in made)
     assert re.sub("[^a-z]", "", spoken) == re.sub("[^a-z]", "", text)
 
@@ -150,8 +104,8 @@ def test_every_word_is_in_one_segment_and_the_limits_are_kept(text: str) -> None
 def test_what_follows_changes_nothing_that_was_given(text: str) -> None:
     whole = segmented(text)
     segmenter, given_so_far = Segmenter(), 0
-    for sentence in sentences(text, "en"):
-        for segment in segmenter.push(sentence, read(sentence)):
+    for passage in passages(text):
+        for segment in pushed(segmenter, passage, text):
             assert segment == whole[given_so_far]
             given_so_far += 1
 
@@ -180,7 +134,7 @@ CLAUSE = "this clause is about sixty letters long if one counts the marks"  # 63
     [
         ("yes.", [("yes.", "START")]),
         ("", []),
-        ("—", [("—", "START")]),
+        ("—", []),
         # the first goes out alone only if it is long enough
         ("yes. no. maybe.", [("yes. no. maybe.", "START")]),
         (f"yes. {CLAUSE}. no.", [(f"yes. {CLAUSE}.", "START"), ("no.", "SENTENCE")]),
@@ -199,9 +153,8 @@ CLAUSE = "this clause is about sixty letters long if one counts the marks"  # 63
         (f"{CLAUSE} and {CLAUSE}.", [(f"{CLAUSE}", "START"), (f"and {CLAUSE}.", "NONE")]),
         # marks alone go with their neighbours, but not over a blank line
         ("so it is. * * * yes.", [("so it is. * * * yes.", "START")]),
-        ("so.\n\n* * *\n\nyes.", [("so.", "START"), ("* * *", "PARAGRAPH"), ("yes.", "PARAGRAPH")]),
-        # what cannot be spoken is told apart
-        ("so it is. 日本。 yes.", [("so it is.", "START"), ("日本。", "SENTENCE"), ("yes.", "SENTENCE")]),
+        ("so.\n\n* * *\n\nyes.", [("so.", "START"), ("yes.", "PARAGRAPH")]),
+        ("so it is. 日本。 yes.", [("so it is. 日本。 yes.", "START")]),
     ],
 )  # fmt: skip
 def test_segments(text: str, expected: list[tuple[str, str]]) -> None:
@@ -209,12 +162,12 @@ def test_segments(text: str, expected: list[tuple[str, str]]) -> None:
 
 
 def test_the_first_sentence_is_given_at_once() -> None:
-    segmenter = Segmenter()
-    first, second = sentences(f"{CLAUSE}. {CLAUSE}.", "en")
-    (segment,) = segmenter.push(first, read(first))
-    assert segment.text == first.text
-    assert segmenter.push(second, read(second)) == []
-    assert segmenter.end()[0].text == second.text
+    segmenter, text = Segmenter(), f"{CLAUSE}. {CLAUSE}."
+    first, second = passages(text)
+    (segment,) = pushed(segmenter, first, text)
+    assert segment.text == first.text.text
+    assert pushed(segmenter, second, text) == []
+    assert segmenter.end()[0].text == second.text.text
 
 
 def test_short_sentences_are_joined_and_long_ones_are_cut_evenly() -> None:
@@ -227,9 +180,10 @@ def test_short_sentences_are_joined_and_long_ones_are_cut_evenly() -> None:
 
 def test_a_word_that_is_too_long_is_divided_with_its_characters() -> None:
     text = " ".join(f"w{n:02}" for n in range(90))
-    sentence = Sentence(text, 0, "")
+    (passage,) = passages(text)
     segmenter = Segmenter()
-    made = segmenter.push(sentence, [Word(0, len(text), text)]) + segmenter.end()
+    made = segmenter.push(passage, [Word(0, len(text), text, "so")], (), text) + segmenter.end()
+    assert " ".join(segment.spoken for segment in made).strip() == "so"
     assert "".join(s.phonemes for s in made).replace(" ", "") == text.replace(" ", "")
     for segment in made:
         for word in segment.words:
@@ -246,5 +200,45 @@ def test_words_without_a_sound_give_their_marks_to_the_word_before() -> None:
         Word(8, 9, "bi."),
     ]
     segmenter = Segmenter()
-    (segment,) = segmenter.push(Sentence("% a % % b.", 0, ""), words) + segmenter.end()
+    text = "% a % % b."
+    (passage,) = passages(text)
+    (segment,) = segmenter.push(passage, words, (), text) + segmenter.end()
     assert segment.phonemes == "ə , bi."
+
+
+def test_a_silence_that_is_asked_for_divides() -> None:
+    text = "so it is. and so."
+    passage = Passage(
+        0, len(text), Spanned.of(text), silences=(Silence(0, 900.0), Silence(10, 50.0))
+    )
+    segmenter = Segmenter()
+    made = segmenter.push(passage, read(passage), (), text) + segmenter.end()
+    assert [(s.text, s.pause.name, s.silence_ms) for s in made] == [
+        ("so it is.", "START", 900.0),
+        ("and so.", "SENTENCE", 50.0),
+    ]
+    segmenter = Segmenter()
+    last = Passage(0, 2, Spanned.of("so"), silences=(Silence(2, 100.0),))
+    made = segmenter.push(last, read(last), (), "so") + segmenter.end()
+    assert [(s.text, s.phonemes, s.silence_ms) for s in made] == [
+        ("so", "so", 0.0),
+        ("", "", 100.0),
+    ]
+
+
+def test_warnings_travel_with_the_next_segment_or_alone() -> None:
+    text = "so. ♥ no."
+    one, two, three = (
+        Passage(start, stop, Spanned.of(text[start:stop], start))
+        for start, stop in ((0, 3), (4, 5), (6, 9))
+    )
+    warning = Warn("not_spoken", 4, 5, "A heart.")
+    segmenter = Segmenter()
+    assert not pushed(segmenter, one, text)
+    assert not segmenter.push(two, [], [warning], text)
+    (segment,) = pushed(segmenter, three, text) + segmenter.end()
+    assert segment.warnings == (warning,)
+    segmenter = Segmenter()
+    assert not segmenter.push(two, [], [warning], text)
+    (alone,) = segmenter.end()
+    assert (alone.phonemes, alone.warnings) == ("", (warning,))

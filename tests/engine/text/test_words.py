@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.clean import has_letters_or_digits
+from engine.text.alphabet import sounds
 from engine.text.words import Piece, Word, matched, words_of
 
 PIECES = st.lists(
@@ -29,12 +29,12 @@ def placed(pieces: list[Piece]) -> tuple[str, list[Word]]:
 def test_no_phoneme_is_lost_and_words_are_in_order(pieces: list[Piece]) -> None:
     text, words = placed(pieces)
     spoken = "".join(piece.phonemes + piece.space for piece in pieces)
-    expected = " ".join(spoken.split()) if has_letters_or_digits(spoken) else ""
+    expected = " ".join(spoken.split()) if sounds(spoken) else ""
     assert "".join(word.phonemes for word in words) == expected
     position = 0
     for word in words:
         assert position <= word.start < word.end <= len(text)
-        assert has_letters_or_digits(word.phonemes)
+        assert sounds(word.phonemes)
         position = word.end
 
 
@@ -73,10 +73,26 @@ def test_a_mark_inside_a_piece_is_not_the_word() -> None:
     assert shown(pieces) == [("Hola", "“¡ˈola, "), ("U.S.", "jˌuˈɛs "), ("etc", "ɛt.")]
 
 
-def test_characters_that_share_a_place_never_overlap() -> None:
+def test_pieces_that_stand_for_the_same_characters_are_one_word() -> None:
+    pieces = [Piece("one", "wˈʌn", " "), Piece("dollar", "dˈɑləɹ", ""), Piece(".", ".", "")]
+    spans = [(3, 5)] * 10 + [(5, 6)]
+    assert words_of(pieces, spans) == [Word(3, 5, "wˈʌn dˈɑləɹ.", "one dollar")]
     pieces = [Piece("ab", "ə", " "), Piece("cd", "bi", "")]
-    spans = [(0, 1), (1, 6), (1, 6), (1, 6), (6, 7)]
-    assert words_of(pieces, spans) == [Word(0, 6, "ə "), Word(6, 7, "bi")]
+    assert words_of(pieces, [(0, 1), (1, 6), (1, 6), (1, 6), (6, 7)]) == [
+        Word(0, 7, "ə bi", "ab cd")
+    ]
+    assert words_of(pieces, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]) == [
+        Word(0, 2, "ə ", "ab"),
+        Word(3, 5, "bi", "cd"),
+    ]
+
+
+def test_what_is_said_may_be_told() -> None:
+    pieces = [Piece("US", "jˌuˈɛs", " ", "U S"), Piece("(so)", "(sˌO)", "")]
+    assert [word.spoken for word in words_of(pieces, [(n, n + 1) for n in range(7)])] == [
+        "U S",
+        "so",
+    ]
 
 
 #: words that another word swallows when they are spoken after it, or that become several

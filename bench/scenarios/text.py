@@ -1,0 +1,234 @@
+"""The text front end: start, speed, stalls of the event loop, and texts that try to break it.
+
+A sentence is another one each time, so none is remembered. The stall is how late a task comes that
+wants to run every millisecond while a long text is read in the worker thread, as the engine does it.
+The texts to break it are readings mutated with a seed: parts repeated, lost, exchanged, mixed with
+signs, tags and characters of all scripts. `drift` counts words or warnings whose characters are not
+in the text, or not in order.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import trio
+
+from bench import machine
+from bench.report import Options, Report, at_most
+from engine.request import TextOptions
+from engine.text import languages
+from engine.text.frontend import TextFrontend
+from engine.text.g2p import G2P
+from engine.text.languages import Language
+from engine.text.lexicon import Lexicon
+from engine.text.reader import Reader
+from engine.text.segment import Segment
+
+#: s and MB of a process that only reads English
+START_S, START_MB = 2.5, 260
+#: ms of a sentence of 200 characters, and how late the loop may be, 99th percentile
+SENTENCE_MS, LAG_MS = 12, 15
+#: s for 1,000 characters of anything (or for less), and for anything
+PER_1000_S, MOST_S = 0.2, 2.0
+
+FUZZED, SEED, TRIES = 25_000, 20261128, 2
+READINGS = Path(__file__).parents[2] / "tests" / "data" / "readings.jsonl"
+
+_NOUNS = [
+    "garden",
+    "river",
+    "market",
+    "window",
+    "letter",
+    "summer",
+    "teacher",
+    "village",
+    "kitchen",
+    "mountain",
+]
+_SIGNS = [
+    *"*_`~#>|[](){}<>&;:.,!?-—/\\'\"$€%°@=+^0123456789 \n\t\u00a0\u200b\ud83d\u0301",
+    "😀", "日本", "мир", "हिन्दी", "مرحبا", "[pause:1s]", "[a](/bˈi/)", "<b>", "</b>", "&amp;", "```\n",
+    "https://a.b/c?d=1", "$1.2M", "9:30PM", "2024-03-05", "etc.", "3,497", "XIV", "-" * 40, "a1" * 40,
+]  # fmt: skip
+
+_START = """
+import resource, sys, time
+began = time.perf_counter()
+from engine.request import TextOptions
+from engine.text import languages
+from engine.text.frontend import TextFrontend
+from engine.text.g2p import G2P
+from engine.text.lexicon import Lexicon
+g2p = G2P()
+g2p.load()
+english = languages.resolve("en-us", "af_heart")
+TextFrontend(g2p).segments("Ready.", english, TextOptions(), Lexicon())
+with open("/proc/self/status") as file:
+    kb = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+print(time.perf_counter() - began, kb / 1024)
+"""
+
+
+async def run(options: Options) -> Report:
+    """One row for each thing measured."""
+    options.tell("start")
+    starts = [_start() for _ in range(min(options.rounds, 3))]
+    g2p = G2P()
+    g2p.load()
+    frontend = TextFrontend(g2p)
+    english = languages.resolve("en-us", "af_heart")
+    gc.collect()
+    gc.freeze()  # as the engine does
+    options.tell("sentences")
+    sentence_ms = _sentences(frontend, english, 20 * options.rounds)
+    options.tell("a long text")
+    lags = await _lags(frontend, english, options.rounds)
+    count = FUZZED if options.rounds > TRIES else FUZZED // 25
+    options.tell(f"{count} texts")
+    broken, drift, slowest, worst = _fuzz(frontend, english, count)
+    values = {
+        "start_s": statistics.median(s for s, _ in starts),
+        "start_mb": statistics.median(mb for _, mb in starts),
+        "sentence_ms": sentence_ms,
+        "loop_lag_p99_ms": float(np.percentile(lags, 99)),
+        "loop_lag_most_ms": max(lags),
+        "texts": count,
+        "exceptions": broken,
+        "drift": drift,
+        "most_s": slowest,
+        "most_s_per_1000_chars": worst,
+    }
+    rows = [{"what": what, "value": round(value, 3)} for what, value in values.items()]
+    return Report(
+        rows=rows,
+        document={"machine": machine.record(), "rows": rows},
+        notes=[
+            at_most("s to start", values["start_s"], START_S),
+            at_most("MB then", values["start_mb"], START_MB),
+            at_most("ms for 200 characters", sentence_ms, SENTENCE_MS),
+            at_most("loop lag p99, ms", values["loop_lag_p99_ms"], LAG_MS),
+            at_most("exceptions", broken, 0),
+            at_most("drift", drift, 0),
+            at_most("s for any text", slowest, MOST_S),
+            at_most("s for 1,000 characters", worst, PER_1000_S),
+        ],
+    )
+
+
+def _start() -> tuple[float, float]:
+    told = subprocess.run([sys.executable, "-c", _START], capture_output=True, check=True)
+    seconds, mb = told.stdout.split()
+    return float(seconds), float(mb)
+
+
+def _made(chance: random.Random, chars: int) -> str:
+    text = ""
+    while len(text) < chars:
+        one, two, three = chance.sample(_NOUNS, 3)
+        text += (
+            f"The {one} near the {two} was {chance.randint(2, 999)} years older than the {three}"
+        )
+        text += chance.choice((", and ", ". ", "; "))
+    return text[: chars - 1].rstrip() + "."
+
+
+def _sentences(frontend: TextFrontend, language: Language, count: int) -> float:
+    chance = random.Random(SEED)
+    took = []
+    for _ in range(count):
+        text = _made(chance, 200)
+        began = time.perf_counter()
+        frontend.segments(text, language, TextOptions(), Lexicon())
+        took.append((time.perf_counter() - began) * 1000)
+    return statistics.median(took)
+
+
+async def _lags(frontend: TextFrontend, language: Language, rounds: int) -> list[float]:
+    lags: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            due = trio.current_time() + 0.001
+            await trio.sleep_until(due)
+            lags.append((trio.current_time() - due) * 1000)
+
+    chance = random.Random(SEED + 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tick)
+        for _ in range(rounds):
+            reader, text = Reader(language.sentences, TextOptions()), _made(chance, 5000)
+            for piece in (*(text[at : at + 256] for at in range(0, len(text), 256)), None):
+                work = reader.end if piece is None else partial(reader.push, piece)
+                for passage in await trio.to_thread.run_sync(work):
+                    await trio.to_thread.run_sync(
+                        frontend.read, passage, language, TextOptions(), Lexicon()
+                    )
+        nursery.cancel_scope.cancel()
+    return lags
+
+
+def _fuzz(frontend: TextFrontend, language: Language, count: int) -> tuple[int, int, float, float]:
+    """Exceptions, drifts, the most seconds, and the most for 1,000 characters."""
+    broken = drift = 0
+    slowest = worst = 0.0
+    for text in _texts(count):
+        began = time.perf_counter()
+        try:
+            segments = frontend.segments(text, language, TextOptions(), Lexicon())
+        except Exception as error:  # that is what is counted
+            broken += 1
+            print(f"{type(error).__name__} for {text[:200]!r}", file=sys.stderr)
+            continue
+        took = time.perf_counter() - began
+        slowest, worst = max(slowest, took), max(worst, took * 1000 / max(1000, len(text)))
+        drift += _drifts(text, segments)
+    return broken, drift, slowest, worst
+
+
+def _texts(count: int) -> Iterator[str]:
+    chance = random.Random(SEED + 2)
+    known = [json.loads(line)["text"] for line in READINGS.read_text("utf-8").splitlines()]
+    for _ in range(count):
+        parts = [chance.choice(known) for _ in range(chance.randint(1, 4))]
+        text = chance.choice(("", " ", "\n", "\n\n")).join(parts)
+        for _ in range(chance.randint(0, 6)):
+            at, to = sorted(chance.choices(range(len(text) + 1), k=2))
+            change = chance.random()
+            if change < 0.4:
+                text = text[:at] + chance.choice(_SIGNS) * chance.choice((1, 1, 2, 30)) + text[at:]
+            elif change < 0.6:
+                text = text[:at] + text[min(to, at + 8) :]
+            elif change < 0.8:
+                text = text[:at] + text[at:to] * 2 + text[to:]
+            else:
+                text = (
+                    text[:at] + "".join(map(chr, chance.choices(range(1, 0x3100), k=4))) + text[at:]
+                )
+        yield text[:4000]
+
+
+def _drifts(text: str, segments: list[Segment]) -> int:
+    drift, at = 0, 0
+    for segment in segments:
+        ok = at <= segment.start <= segment.end <= len(text)
+        ok = ok and segment.text == text[segment.start : segment.end]
+        char, phoneme = segment.start, 0
+        for word in segment.words:
+            ok = ok and char <= word.char_start <= word.char_end <= segment.end
+            ok = ok and phoneme <= word.phoneme_start < word.phoneme_end <= len(segment.phonemes)
+            char, phoneme = word.char_end, word.phoneme_end
+        ok = ok and all(0 <= w.start <= w.end <= len(text) for w in segment.warnings)
+        drift += not ok
+        at = segment.end
+    return drift
