@@ -88,6 +88,8 @@ async def run(options: Options) -> Report:
     g2p.load()
     frontend = TextFrontend(g2p)
     english = languages.resolve("en-us", "af_heart")
+    # Mandarin, Japanese and espeak-ng are loaded when they are first needed, which takes a second.
+    frontend.segments("Zorgblatter 我在里 は", english, TextOptions(), Lexicon())
     gc.collect()
     gc.freeze()  # as the engine does
     options.tell("sentences")

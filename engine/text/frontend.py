@@ -6,8 +6,10 @@ Blocking, and for one thread at a time, as `g2p` is; all the rest of it is core.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from cachetools import LRUCache
 
@@ -25,7 +27,7 @@ from engine.text.reader import Reader
 from engine.text.runs import runs
 from engine.text.segment import Segment, Segmenter
 from engine.text.spanned import Span, Spanned
-from engine.text.words import Piece, Word, words_of
+from engine.text.words import Piece, Word, extend, words_of
 
 #: sentences whose phonemes are remembered
 REMEMBERED = 4096
@@ -60,8 +62,9 @@ class TextFrontend:
         """
         words: list[Word] = []
         warnings = list(passage.warnings)
-        for run in runs(passage.text, language, passage.tongues):
-            part = passage.text.part(run.start, run.stop)
+        text = _divided_at(passage.text, [silence.at for silence in passage.silences])
+        for run in runs(text, language, passage.tongues):
+            part = text.part(run.start, run.stop)
             found: list[Word] = []
             if run.language is not None:
                 if _is_eastern(language) and not _is_eastern(run.language):
@@ -74,7 +77,7 @@ class TextFrontend:
                 found, words = [_marked(words[-1], part.text)], words[:-1]
             elif words:
                 words[-1] = _marked(words[-1], " ")
-            words += found
+            extend(words, found)
         return Reading(words, sorted(warnings, key=lambda warning: warning.start))
 
     def segments(
@@ -121,6 +124,16 @@ class TextFrontend:
             if self._pieces.maxsize:
                 self._pieces[key] = pieces
         return pieces
+
+
+def _divided_at(text: Spanned, places: Sequence[int]) -> Spanned:
+    """Spaces where something in the original, which is not in the text, divides words."""
+    for at in places:
+        index = bisect_right(text.spans, at, key=itemgetter(1))
+        if 0 < index < len(text):
+            space = Spanned(" ", text.spans[index - 1 : index])
+            text = text.part(0, index) + space + text.part(index)
+    return text
 
 
 def _is_eastern(language: Language) -> bool:

@@ -168,14 +168,23 @@ class G2P:
 
 
 def _placed(text: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The same pieces, and silent ones for the quotes that misaki loses, so that all is there."""
+    """The same pieces with the quotes that misaki loses, so that all of the text is there.
+
+    Raises:
+        ValueError: it has lost something else.
+    """
     at = 0
     for piece in pieces:
-        start = text.index(piece.text, at)
+        start = end = text.index(piece.text[0], at)
+        for sign in piece.text:
+            place = text.index(sign, end)
+            if text[end:place].strip("'\""):
+                raise ValueError("misaki has lost a part of the text")
+            end = place + 1
         if start > at:
             yield Piece(text[at:start], "", "")
-        at = start + len(piece.text) + len(piece.space)
-        yield piece
+        at = end + len(piece.space)
+        yield piece._replace(text=text[start:end])
     if at < len(text):
         yield Piece(text[at:], "", "")
 

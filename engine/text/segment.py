@@ -128,10 +128,10 @@ class Segmenter:
         for silence in passage.silences:
             before = [word for word in own if word.start < silence.at]
             own = own[len(before) :]
-            self._hold(passage.start, silence.at, before)
+            self._hold(passage.start, max([silence.at, *(w.end for w in before[-1:])]), before)
             ready += self._flush()
             self._silence_ms += silence.ms
-            self._start = self._end = silence.at
+            self._start = self._end = max(self._end, silence.at)
         self._hold(passage.start, passage.end, own)
         while count := self._complete():
             ready.append(self._release(count))
@@ -230,7 +230,9 @@ def _own(words: Iterable[Word], original: str) -> list[Word]:
     sounding: list[Word] = []
     for word in words:
         if sounds(word.phonemes):
-            sounding.append(word)
+            # A full stop that the reader supplied has the place of the line's end.
+            start, end = _trim(original, word.start, word.end)
+            sounding.append(replace(word, start=start, end=end))
         elif sounding:
             more = word.phonemes.lstrip()
             sounding[-1] = replace(sounding[-1], phonemes=sounding[-1].phonemes + more)
@@ -249,7 +251,7 @@ def _divided(word: Word, original: str) -> Iterator[Word]:
     phonemes = before[-MARKS_LIMIT:]
     start, told, total, spoken = word.start, 0, len(heard), word.spoken
     while total - told > WORD_LIMIT:
-        stop = heard.rfind(" ", told, told + WORD_LIMIT) + 1 or told + WORD_LIMIT
+        stop = heard.rfind(" ", told + 1, told + WORD_LIMIT) + 1 or told + WORD_LIMIT
         share = word.start + (word.end - word.start) * stop // total
         end = original.rfind(" ", start, share) + 1 or share
         yield Word(start, _trim(original, start, end)[1], phonemes + heard[told:stop], spoken)

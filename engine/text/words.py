@@ -76,10 +76,7 @@ def words_of(pieces: Iterable[Piece], spans: Sequence[Span]) -> list[Word]:
             first = start if opening_start is None else opening_start
             said = (piece.text if piece.said is None else piece.said).strip(_EDGES)
             word = Word(spans[first][0], spans[end - 1][1], (opening or "") + phonemes, said)
-            if words and word.start < words[-1].end:
-                words[-1] = _joined(words[-1], word)
-            else:
-                words.append(word)
+            extend(words, [word])
             opening, opening_start = None, None
         elif not words or opening is not None or not (glued or piece.space):
             opening = (opening or "") + phonemes
@@ -92,9 +89,15 @@ def words_of(pieces: Iterable[Piece], spans: Sequence[Span]) -> list[Word]:
     return _spaced(words)
 
 
-def _joined(one: Word, two: Word) -> Word:
-    space = " " * one.phonemes[-1:].isspace()
-    return Word(one.start, two.end, one.phonemes + two.phonemes, one.spoken + space + two.spoken)
+def extend(words: list[Word], more: Sequence[Word]) -> None:
+    """Appends words; one that stands for the same characters as the last becomes one with it."""
+    if words and more and more[0].start < words[-1].end:
+        one, two = words.pop(), more[0]
+        space = " " * one.phonemes[-1:].isspace()
+        phonemes, spoken = one.phonemes + two.phonemes, one.spoken + space + two.spoken
+        words.append(Word(one.start, max(one.end, two.end), phonemes, spoken))
+        more = more[1:]
+    words += more
 
 
 def matched(

@@ -134,6 +134,36 @@ def test_without_normalising_text_is_read_as_it_is(frontend: TextFrontend) -> No
 
 
 @pytest.mark.parametrize(
+    ("tag", "text", "spoken"),
+    [
+        ("ja", "今日は10月1日です。", "今日 は じゅうがつ ついたち です"),
+        ("ja", "3,500円です", "さんぜん ごひゃくえん です"),
+        ("zh", "我在KFC里。", "我 在 K F C 里"),
+        ("zh", "有90%的人", "有 百分之九十 的 人"),
+        ("en-us", "She said 我在里 today.", "She said 我 在 里 today"),
+        (
+            "es",
+            "Son 25 gatos y 7,50 €.",
+            "Son veinticinco gatos y siete euros con cincuenta céntimos",
+        ),
+        ("fr-fr", "Il est 9h30.", "Il est neuf heures trente"),
+        ("it", "Costa 3,50 €.", "Costa tre euro e cinquanta centesimi"),
+        ("pt-br", "São 9:30 da manhã.", "São nove horas e trinta da manhã"),
+    ],
+)
+def test_languages(frontend: TextFrontend, tag: str, text: str, spoken: str) -> None:
+    segments = read(frontend, text, BY_TAG[tag])
+    assert said(segments).lower() == spoken.lower()
+    check(text, segments)
+    assert not [w for segment in segments for w in segment.warnings]
+
+
+def test_marks_behind_what_is_not_spoken_are_heard(frontend: TextFrontend) -> None:
+    (segment,) = read(frontend, "Hello 안녕.")
+    assert segment.phonemes == "həlˈO."
+
+
+@pytest.mark.parametrize(
     ("text", "code", "place"),
     [
         ("Hello 안녕 there.", "not_spoken", "안녕"),
