@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
+import structlog
 from cachetools import LRUCache
 
+from engine import metrics
+from engine.errors import blame
 from engine.request import TextOptions
 from engine.text.alphabet import SILENT, sounds
 from engine.text.clean import has_letters_or_digits
@@ -28,6 +31,8 @@ from engine.text.runs import runs
 from engine.text.segment import Segment, Segmenter
 from engine.text.spanned import Span, Spanned
 from engine.text.words import Piece, Word, extend, words_of
+
+log = structlog.get_logger("text")
 
 #: sentences whose phonemes are remembered
 REMEMBERED = 4096
@@ -107,7 +112,11 @@ class TextFrontend:
         says = sorted([*says, *found])
         text, visible = _stood_in(text, says)
         if options.normalize:
-            text = normalised(text, language.tag, urls=options.urls)
+            try:
+                text = normalised(text, language.tag, urls=options.urls)
+            except Exception as error:  # whatever a rule stumbles over, the text is spoken
+                log.warning("text is not normalised", chars=len(text), error=blame(error))
+                metrics.G2P_FALLS.labels("normaliser").inc()
         text = _apart(text, says)
         text = text.strip() if _is_eastern(language) else divided(text)
         if not has_letters_or_digits(text.text):

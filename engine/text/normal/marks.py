@@ -59,7 +59,8 @@ def _vulgar(match: Match) -> str:
 
 
 def _number(match: Match) -> str:
-    return _apart(match, str(int(unicodedata.numeric(match[0]))))
+    value = unicodedata.numeric(match[0], None)  # the reversed C is a letter among them
+    return match[0] if value is None else _apart(match, str(int(value)))
 
 
 def _digit(match: Match) -> str:

@@ -178,6 +178,20 @@ def test_what_is_not_spoken_is_told(
     assert text[warning.start : warning.end].strip() == place
 
 
+def test_a_normaliser_that_fails_costs_no_speech(
+    frontend: TextFrontend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("out of order")
+
+    monkeypatch.setattr("engine.text.frontend.normalised", broken)
+    assert said(read(frontend, "It is so.")) == "It is so"
+
+
+def test_letters_among_roman_numbers_are_no_numbers(frontend: TextFrontend) -> None:
+    assert said(read(frontend, "Part Ⅳ, Ↄ.")).startswith("Part four")
+
+
 def test_what_is_remembered_is_the_same(frontend: TextFrontend) -> None:
     text = "It is said again."
     first = read(frontend, text)
