@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import trio
 import typer
 from rich.console import Console
@@ -17,15 +18,25 @@ from rich.table import Table
 from engine import blend, config, process
 from engine.audio import samples_to_ms
 from engine.config import Settings
-from engine.errors import ConfigError, InvalidRequest, SetupError
+from engine.errors import ConfigError, InvalidRequest, SetupError, UnknownVoice
 from engine.model import assets
 from engine.model.progress import shown_progress
-from engine.request import Event, Frame, Notice, SegmentDone, SpeechRequest, TextOptions
+from engine.request import (
+    MAX_PAUSE_SCALE,
+    Event,
+    Frame,
+    Notice,
+    SegmentDone,
+    SpeechRequest,
+    TextOptions,
+)
 from engine.text import languages
 from engine.voices import Voices
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.portaudio import PortAudioSink
 from playerd.sinks.wav import WavSink
+
+_DEFAULTS = TextOptions()
 
 
 async def say(settings: Settings, request: SpeechRequest, sink: Sink, where: str) -> None:
@@ -113,15 +124,31 @@ async def show_voices(settings: Settings) -> None:
         print(why)
 
 
-async def show_explanation(
-    settings: Settings, text: str, voice: str | None, lang: str | None
-) -> None:
+async def show_explanation(settings: Settings, request: SpeechRequest) -> None:
     """Prints as JSON what would be spoken, and what would not."""
+    if not request.text.strip():
+        raise InvalidRequest("There is no text to explain.", param="text")
     from engine import explain  # spaCy takes a second
 
-    language = languages.resolve(lang, blend.parse(voice or settings.voice).name)
-    told = await trio.to_thread.run_sync(explain.explain, settings, text, language, TextOptions())
+    voice = _voice(settings, settings.voice if request.voice is None else request.voice)
+    language = languages.resolve(request.lang, voice)
+    told = await trio.to_thread.run_sync(
+        explain.explain, settings, request.text, language, request.options
+    )
+    if message := languages.mismatch(language, voice):
+        told["warnings"].insert(0, {"code": "voice_language", "message": message})
     print(json.dumps(told, ensure_ascii=False))
+
+
+def _voice(settings: Settings, name: str) -> str:
+    """The voice or blend of that name; without the voices, which nothing fetches, a possible one."""
+    if found := assets.find(folder=settings.model_dir, cache=settings.cache_dir):
+        return Voices(found.voices, settings.voice_speeds).resolve(name)
+    mixed = blend.parse(name)
+    for voice, _ in mixed.parts:
+        if not languages.is_of_voices(voice):
+            raise UnknownVoice(f"There is no voice {voice[:40]!r}.", param="voice")
+    return mixed.name
 
 
 async def check_lexicon(settings: Settings, file: Path | None = None) -> None:
@@ -181,9 +208,12 @@ def show_config() -> int:
 
 
 def main(
-    text: Annotated[
-        str | None,
-        typer.Argument(help="what to say, or the file to check; default: standard input"),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="what to say, or the file to check; - or nothing: standard input",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="WAV file to write")] = None,
     voice: Annotated[
@@ -200,33 +230,72 @@ def main(
     ] = False,
     rebuild: Annotated[bool, typer.Option("--build", help="prepare the model anew")] = False,
     explain: Annotated[
-        str | None, typer.Option(help="show as JSON what would be spoken; - reads standard input")
-    ] = None,
+        bool, typer.Option("--explain", help="show as JSON what would be spoken of the text")
+    ] = False,
     lexicon: Annotated[
         bool, typer.Option("--lexicon-check", help="show what your pronunciations do")
     ] = False,
     settings: Annotated[bool, typer.Option("--config", help="show all settings")] = False,
+    normalize: Annotated[bool, typer.Option(help="numbers, money and the like as words")] = True,
+    markdown: Annotated[str, typer.Option(help="auto, on or off")] = _DEFAULTS.markdown,
+    emoji: Annotated[str, typer.Option(help="drop, or name")] = _DEFAULTS.emoji,
+    code: Annotated[str, typer.Option(help="skip, announce or read")] = _DEFAULTS.code,
+    urls: Annotated[str, typer.Option(help="short, full or skip")] = _DEFAULTS.urls,
+    pause_scale: Annotated[float, typer.Option(help="0 to 5")] = _DEFAULTS.pause_scale,
 ) -> None:
     """Speaks a text aloud, or into a WAV file, in this process."""
     if settings:
         sys.exit(show_config())
     if rebuild or fetch:
         sys.exit(process.run(partial(show_assets, force=rebuild)))
-    if explain is not None:
-        words = explain if explain != "-" else _standard_input()
-        sys.exit(process.run(partial(show_explanation, text=words, voice=voice, lang=lang)))
-    if lexicon:
-        sys.exit(process.run(partial(check_lexicon, file=Path(text) if text else None)))
     if list_voices:
         sys.exit(process.run(show_voices))
 
     async def speak(loaded: Settings) -> None:
-        words = text if text is not None else _standard_input()
-        request = SpeechRequest(text=words, voice=voice, speed=speed, lang=lang)
+        text = _only(words)
+        if lexicon:
+            await check_lexicon(loaded, Path(text) if text else None)
+            return
+        options = _options(
+            normalize=normalize,
+            markdown=markdown,
+            emoji=emoji,
+            code=code,
+            urls=urls,
+            pause_scale=pause_scale,
+        )
+        text = _standard_input() if text in (None, "-") else text
+        request = SpeechRequest(text=text, voice=voice, speed=speed, lang=lang, options=options)
+        if explain:
+            await show_explanation(loaded, request)
+            return
         sink: Sink = WavSink(out) if out else PortAudioSink(loaded.device)
         await say(loaded, request, sink, str(out or "the sound device"))
 
     sys.exit(process.run(speak, {"device": device}))
+
+
+def _only(words: list[str] | None) -> str | None:
+    if words and len(words) > 1:
+        raise InvalidRequest(f"There are {len(words)} texts; put one into quotes.", param="text")
+    return words[0] if words else None
+
+
+def _options(**flags: object) -> TextOptions:
+    """The options of a request.
+
+    Raises:
+        InvalidRequest: one of them is not possible.
+    """
+    try:
+        options = msgspec.convert(flags, TextOptions)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"{error}.", param="options") from None
+    if not 0 <= options.pause_scale <= MAX_PAUSE_SCALE:
+        raise InvalidRequest(
+            f"The pause scale must be from 0 to {MAX_PAUSE_SCALE:g}.", param="options"
+        )
+    return options
 
 
 def _standard_input() -> str:

@@ -137,6 +137,7 @@ class Utterance:
     Attributes:
         lexicon: the user's pronunciations, and the request's.
         budget_s: how long the first sound may take if that makes it better.
+        notices: what the listener should know of the request.
     """
 
     request: SpeechRequest
@@ -146,6 +147,7 @@ class Utterance:
     lexicon: Lexicon
     frame_samples: int
     budget_s: float = 0.0
+    notices: tuple[Notice, ...] = ()
 
     @property
     def batch(self) -> bool:
@@ -309,6 +311,8 @@ async def _events(
     yield Opened(
         voice=utterance.voice, lang=utterance.language.tag, speed=utterance.speed, key=request.key
     )
+    for notice in utterance.notices:
+        yield notice
     framer = Framer(utterance.frame_samples)
     index, began, compute_ms, cached = 0, 0, 0.0, False
     told = False  # where the words of this segment are

@@ -26,6 +26,8 @@ LINK_TARGET = regex.compile(
 BULLET = regex.compile(r"[-*•‣◦▪●○](?:[ ]|(?=\n|\Z))|[•‣◦▪●○]|\+[ ](?=\D|\Z)")
 BOX = regex.compile(r"\[[ xX]\](?:[ ]|(?=\n|\Z))")
 NUMBER = regex.compile(r"(?P<number>[0-9]{1,9})[.)](?=[ ])")
+#: a line that is marked and numbered, as in "**2. Heading**"
+MARKED_NUMBER = regex.compile(r"[*_]{1,3}+[0-9]{1,3}+[.)][ ]")
 QUOTE = regex.compile(r">(?:[ ]|(?=[>\n]|\Z))")
 #: in a text that is known to be markdown
 ANY_QUOTE = regex.compile(r">")

@@ -2,7 +2,7 @@
 
 What nobody can speak goes: surrogates, control and format characters, private use, escape sequences
 of terminals, floods of marks on a letter. What has several forms gets one: white space, line ends,
-composed letters (NFC), full-width Latin. Emoji are dropped or named.
+composed letters (NFC), full-width Latin. Emoji are dropped or named; a digit in a box is the digit.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ class Cleaner:
         return Spanned("".join(text), tuple(spans))
 
     def _one(self, token: str, kind: str) -> str:
+        if kind == "emoji" and token[0].isdecimal():
+            return token[0]
         if kind == "emoji" and self._emojis == "name":
             return f" {self._name(token)} "
         return {"line": "\n", "paragraph": "\n\n"}.get(kind, "")

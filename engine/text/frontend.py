@@ -24,7 +24,7 @@ from engine.text.eastern import MARKS
 from engine.text.g2p import G2P
 from engine.text.languages import Frontend, Language
 from engine.text.lexicon import Lexicon
-from engine.text.normalise import normalised
+from engine.text.normalise import normalised, unread
 from engine.text.passage import Passage, Reading, Say, Warn
 from engine.text.reader import Reader
 from engine.text.runs import runs
@@ -68,13 +68,12 @@ class TextFrontend:
         words: list[Word] = []
         warnings = list(passage.warnings)
         text = _divided_at(passage.text, [silence.at for silence in passage.silences])
-        for run in runs(text, language, passage.tongues):
-            part = text.part(run.start, run.stop)
+        for part, reads, says in _parts(text, language, passage, lexicon):
             found: list[Word] = []
-            if run.language is not None:
-                if _is_eastern(language) and not _is_eastern(run.language):
+            if reads is not None:
+                if _is_eastern(language) and not _is_eastern(reads):
                     part = Spanned(part.text.translate(MARKS), part.spans)
-                found, more = self._words(part, run.language, passage.says, options, lexicon)
+                found, more = self._words(part, reads, says, options)
                 warnings += more
             elif has_letters_or_digits(part.text):
                 warnings.append(_unspoken(*part.origin(0, len(part))))
@@ -106,13 +105,12 @@ class TextFrontend:
         language: Language,
         says: Sequence[Say],
         options: TextOptions,
-        lexicon: Lexicon,
     ) -> tuple[list[Word], list[Warn]]:
-        text, found = lexicon.apply(text, language.tag, says)
-        says = sorted([*says, *found])
         text, visible = _stood_in(text, says)
+        warnings: list[Warn] = []
         if options.normalize:
             try:
+                warnings = [_unspoken(*span) for span in unread(text, language.tag)]
                 text = normalised(text, language.tag, urls=options.urls)
             except Exception as error:  # whatever a rule stumbles over, the text is spoken
                 log.warning("text is not normalised", chars=len(text), error=blame(error))
@@ -120,10 +118,10 @@ class TextFrontend:
         text = _apart(text, says)
         text = text.strip() if _is_eastern(language) else divided(text)
         if not has_letters_or_digits(text.text):
-            return [], []
+            return [], warnings
         pieces = self._spoken(text.text, language) or [Piece(text.text, "", "")]
         pieces = _pronounced(pieces, text.spans, says, visible)
-        return words_of(pieces, text.spans), list(_lost(pieces, text))
+        return words_of(pieces, text.spans), [*warnings, *_lost(pieces, text)]
 
     def _spoken(self, text: str, language: Language) -> list[Piece]:
         key = (language.tag, text)
@@ -133,6 +131,27 @@ class TextFrontend:
             if self._pieces.maxsize:
                 self._pieces[key] = pieces
         return pieces
+
+
+def _parts(
+    text: Spanned, language: Language, passage: Passage, lexicon: Lexicon
+) -> Iterator[tuple[Spanned, Language | None, Sequence[Say]]]:
+    """The text respelled, by what reads it, with its pronunciations.
+
+    A respelling may be in another script than the word: it is read as if it had stood there.
+    """
+    for run in runs(text, language, passage.tongues):
+        part = text.part(run.start, run.stop)
+        if run.language is None:
+            yield part, None, passage.says
+            continue
+        respelled, found = lexicon.apply(part, run.language.tag, passage.says)
+        says = sorted([*passage.says, *found])
+        if respelled.text == part.text:
+            yield part, run.language, says
+            continue
+        for again in runs(respelled, language, passage.tongues):
+            yield respelled.part(again.start, again.stop), again.language, says
 
 
 def _divided_at(text: Spanned, places: Sequence[int]) -> Spanned:

@@ -10,6 +10,7 @@ model was trained on.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -40,6 +41,13 @@ _WRONG_PRESENT = ("read", "Read", "reread", "Reread", "wound")
 
 #: espeak-ng marks a change of language like this: (hi)…(en-us)
 _LANGUAGE_FLAG = re.compile(r"\([a-z]{2,3}(-[a-z]+)*\)")
+
+#: Latin letters and their like of which espeak-ng knows few; it reads the others as code points
+_RARE = re.compile(
+    "[\u0180-\u02ff\u1d00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff\uab30-\uab6f\ufb00-\ufb06]"
+)
+#: the nearest letter of those that are not one with a mark
+_NEAREST = str.maketrans("ɓɖɗəɛɣɩɲɔʊʋ", "bddaeginouv")
 
 _SYMBOLS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _NAMES = """
@@ -137,7 +145,7 @@ class G2P:
                 if isinstance(entry, dict):
                     entry.pop("VBP", None)
             try:
-                fallback = espeak.EspeakFallback(british=british)
+                fallback = _fallback(british=british)
             except Exception:  # no espeak-ng for this platform: unknown words fall to spelling
                 log.warning("espeak-ng is not available; unknown words are spelled out")
                 fallback = None
@@ -218,10 +226,25 @@ def _known(piece: Piece) -> Piece:
 
 def _espeak_ng(language: Language) -> Callable[[str], str]:
     if language.frontend is Frontend.MISAKI:
-        english = espeak.EspeakFallback(british=language.tag == "en-gb")
+        english = _fallback(british=language.tag == "en-gb")
         return lambda text: _LANGUAGE_FLAG.sub("", str(english(_Token(text))[0] or ""))
     other = espeak.EspeakG2P(language=language.tag)
-    return lambda text: _LANGUAGE_FLAG.sub("", str(other(text)[0] or ""))
+    return lambda text: _LANGUAGE_FLAG.sub("", str(other(_based(text))[0] or ""))
+
+
+def _fallback(*, british: bool) -> Callable[[Any], Any]:
+    english = espeak.EspeakFallback(british=british)
+    return lambda token: english(_Token(_based(token.text)))
+
+
+def _based(text: str) -> str:
+    """The text with plain letters for rare ones; what is like no other letter is left out."""
+    return _RARE.sub(lambda found: _base(found[0]), text)
+
+
+def _base(letter: str) -> str:
+    plain = unicodedata.normalize("NFKD", letter).lower()
+    return "".join(c for c in plain.translate(_NEAREST) if c <= "\u024f")
 
 
 def _spelled(text: str) -> list[Piece]:

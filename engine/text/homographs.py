@@ -205,6 +205,7 @@ _RULES: dict[str, tuple[_Rule, ...]] = {
             before=_any("takes? took taking taken") + r"\S+/(?:dt|prp\$) (?:\S+/jj )*",
         ),
         _Rule(Reading("VB"), before=_any("deep low slight polite courtly final graceful")),
+        _Rule(Reading("VB"), near="bowed audience applause", not_near="arrows? violin cello strings?"),
         _Rule(Reading("VB"), near=_SHIP, not_near="arrows? violin cello strings? ribbon archer tie"),
     ),
     "read": (

@@ -93,6 +93,11 @@ def of_voice(voice: str) -> Language:
     return _BY_PREFIX.get(voice[:1], BY_TAG["en-us"])
 
 
+def is_of_voices(voice: str) -> bool:
+    """Whether a voice may have such a name, by its first letter."""
+    return voice[:1] in _BY_PREFIX and voice[2:3] == "_"
+
+
 def named(name: str) -> Language | None:
     """The language of that name, readable here or not; None: there is no such one.
 
@@ -114,9 +119,9 @@ def unreadable(language: Language) -> str:
 def resolve(tag: str | None, voice: str) -> Language:
     """The language to read in.
 
-    What is asked for is what is meant: every voice can read every language, with an accent. If
-    nothing is asked for, it is the voice's own. Parts of the text in a script that is not the
-    language's are read in theirs; see `runs`.
+    What is asked for is what is meant: every voice can read every language, with an accent, but
+    never silently (`mismatch`). If nothing is asked for, it is the voice's own. Parts of the text in
+    a script that is not the language's are read in theirs; see `runs`.
 
     Raises:
         UnsupportedLanguage: it is unknown, or nothing here can read it.
@@ -134,3 +139,14 @@ def resolve(tag: str | None, voice: str) -> Language:
         other = "set lang to what your text is in" if tag is None else "choose another language"
         raise UnsupportedLanguage(f"{what} {unreadable(language)}, or {other}.", param="lang")
     return language
+
+
+def mismatch(language: Language, voice: str) -> str | None:
+    """What the listener should know if the voice speaks another language than it is to read.
+
+    American and British English are one language here. A voice of an unknown kind speaks any.
+    """
+    own = _BY_PREFIX.get(voice[:1], language)
+    if own.sentences == language.sentences:
+        return None
+    return f"The voice {voice!r} speaks {own.name}, so {language.name} will have an accent."

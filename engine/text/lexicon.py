@@ -181,10 +181,11 @@ class Lexicon:
             start = bisect_right(text.spans, say.start, key=itemgetter(1))
             stop = bisect_left(text.spans, say.end, key=itemgetter(0))
             taken[start:stop] = b"\1" * (stop - start)
-        lower = _lower(text.text)
+        flat = Spanned(text.text.replace("\n", " "), text.spans)  # a phrase goes over a line's end
+        lower = _lower(flat.text)
         matches: list[_Match] = []
         for layer in self._layers:
-            matches += layer.matches(text, lower, language, taken)
+            matches += layer.matches(flat, lower, language, taken)
         matches.sort(key=itemgetter(0))
         spoken = tuple(
             Say(*text.origin(start, stop), entry.phonemes)

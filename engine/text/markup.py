@@ -5,7 +5,8 @@ What is read as markup depends on `TextOptions.markdown`:
 * always: `[pause:1s]`, `[word](/phonemes/)`, tags of HTML and SSML, character references;
 * `auto`: the constructs of markdown that plain text hardly has, each decided where it stands:
   headings, lists, quotes, tables, rules, fences, links, images, code, and the signs of emphasis at
-  the edge of a word. Stars between numbers, `snake_case`, `a[0](x)`, `C:\(x)` stay.
+  the edge of a word, `H~2~O`, `==marked==` and `$x^2$`. Stars between numbers, `snake_case`,
+  `a[0](x)`, `C:\(x)` stay.
 * `on`: what CommonMark reads as markup, also `2*3*4` and every escape;
 * `off`: no markdown.
 
@@ -42,7 +43,7 @@ LONG_LINE = 120
 #: `<lang>` inside `<lang>`; deeper ones are ignored
 MAX_DEPTH = 50
 
-_PLAIN = regex.compile(r"[^\n\\`*_~\[\]!<&$|#]{1,200}")
+_PLAIN = regex.compile(r"[^\n\\`*_~\[\]!<&$|#^='‘’ʼ′´\ufffd]{1,200}")
 _VERBATIM = regex.compile(r"[^\n]{1,200}")
 _SPACES = regex.compile(r"[ ]{1,200}")
 # Nothing from here on matches the beginning of what it could match: see `Scan.match`.
@@ -56,10 +57,16 @@ _TARGET = (
     r"""(?:\s{1,9}+(?:"[^"]{0,300}+"|'[^']{0,300}+'|\([^()]{0,300}+\)))?\s{0,9}+\)"""
 )
 _LINK = regex.compile(_LABEL + _TARGET)
+_UNFINISHED_LINK = regex.compile(_LABEL + r"\((?:https?://|www\.)[^\s()<>]{0,1000}+(?=\n|\Z)")
 _REFERENCE = regex.compile(_LABEL + r"\[[^\[\]\n]{0,100}+\]")
 _SAY = regex.compile(r"\[(?P<word>[^\[\]\n]{1,200}+)\]\(/(?P<phonemes>[^/()\n]{0,200}+)/\)")
 _FOOTNOTE = regex.compile(r"\[\^[^\[\]\s]{1,40}+\]")
-_MATH = regex.compile(r"\$(?:\$[^$]{1,500}+\$\$|(?![\s\d$])[^$\n]{0,200}?[^\s$]\$(?=[^\d]|\Z))")
+_MATH = regex.compile(
+    r"\$(?:\$(?P<text>[^$]{1,500}+)\$\$|(?P<text>(?![\s\d$])[^$\n]{0,200}?[^\s$])\$(?=\W|\Z))"
+)
+_LOWERED = regex.compile(r"~(?P<text>[A-Za-z0-9+-]{1,10}+)~(?=[^~]|\Z)")
+_RAISED = regex.compile(r"\^(?P<text>[A-Za-z0-9+-]{1,10}+)\^(?=\W|\Z)")
+_HIGHLIGHT = regex.compile(r"==(?=[^\s=])(?P<text>[^=\n]{1,200}+)(?<=\S)==(?=[^=]|\Z)")
 _CODE = {
     1: regex.compile(r"`(?P<code>(?>[^`\n]|\n(?![ ]*\n)){1,500}+)`(?=[^`]|\Z)"),
     2: regex.compile(r"``(?P<code>(?>[^`\n]|`(?!`)|\n(?![ ]*\n)){1,500}+)``(?=[^`]|\Z)"),
@@ -76,6 +83,14 @@ _ADDRESS = regex.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*://|www\.)\S")
 _ESCAPES = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 #: a backslash before one of the others may be a path's, or mathematics
 _SAFE_ESCAPES = frozenset("*_`#~|<>&")
+#: what stands for a block of code that is not spoken
+_CODE_BLOCK = {
+    "en": "code block",
+    "es": "bloque de código",
+    "fr": "bloc de code",
+    "it": "blocco di codice",
+    "pt": "bloco de código",
+}
 _TO_APOSTROPHE = str.maketrans(dict.fromkeys(APOSTROPHES, "'"))
 
 
@@ -89,7 +104,8 @@ class Markup:
     """
 
     def __init__(self, language: str, options: TextOptions, sentences: Sentences) -> None:
-        self._announced = options.code == "announce" and language == "en"
+        self._english = language == "en"
+        self._announced = _CODE_BLOCK.get(language, "") if options.code == "announce" else ""
         self._read_code = options.code == "read"
         self._on = options.markdown == "on"
         self._off = options.markdown == "off"
@@ -188,7 +204,7 @@ class Markup:
             scan.pos = found.end()
         elif found := scan.match(blocks.FOOTNOTE):
             self._apart()
-            scan.pos = found.end()
+            self._drop_footnote(found)
         elif found := scan.match(blocks.LINK_TARGET):
             self._drop_line(found)
         elif self._marker and (found := scan.match(blocks.BOX)):
@@ -240,8 +256,9 @@ class Markup:
     def _plain_line(self) -> None:
         row = self._in_table and not self._off
         stop = Stop.LINE if row or self._breaks() else None
-        if self._was_quoted != self._quoted:
+        if self._was_quoted != self._quoted or self._leaves_list():
             stop = Stop.PARAGRAPH
+            self._in_list = False
         if self._newline is not None:
             if stop:
                 self._apart(stop)
@@ -252,13 +269,27 @@ class Markup:
         self._row, self._marker, self._at_start = row, False, False
         self._chars = 0
 
+    def _leaves_list(self) -> bool:
+        r"""Whether the line is no part of the item before it: "- pears\nThat is all."."""
+        if not self._in_list or self._marker or self._off or self._scan.before() != "\n":
+            return False
+        ended = self._last in ".!?:…"
+        title = self._last not in CLOSED and self._chars <= SHORT_LINE
+        return (ended or title) and self._first().isupper()
+
+    def _first(self) -> str:
+        """The character that decides how the line begins."""
+        return str((self._scan.match(blocks.FIRST) or {"first": ""})["first"])
+
     def _breaks(self) -> bool:
         """Whether the line is one of its own, not the rest of the one before."""
         if self._newline is None or self._hard:
             return True
         if self._last in CLOSED or SHORT_LINE < self._chars <= LONG_LINE:
             return False
-        first = (self._scan.match(blocks.FIRST) or {"first": ""})["first"]
+        if self._chars <= SHORT_LINE and self._scan.match(blocks.MARKED_NUMBER):
+            return not self._off
+        first = self._first()
         # writings without capitals have two columns for a character
         return first.isupper() or (
             unicodedata.category(first or " ") == "Lo" and self._chars <= SHORT_LINE // 2
@@ -283,7 +314,7 @@ class Markup:
         self._fence = found["fence"], span
         self._marker = False
         if self._announced:
-            self._see("code block", [span] * len("code block"))
+            self._see(self._announced, [span] * len(self._announced))
             self._apart()
 
     def _fenced(self, fence: tuple[str, Span]) -> None:
@@ -337,6 +368,11 @@ class Markup:
             return self._bracket()
         if sign == "`":
             return self._backtick()
+        if sign in APOSTROPHES or sign == "'":
+            return self._apostrophe()
+        if sign == "\ufffd":
+            self._drop(1, "unknown_character", "A character was lost before the text came here.")
+            return True
         if self._off:
             return False
         match sign:
@@ -352,7 +388,42 @@ class Markup:
                 return self._border()
             case "#":
                 return self._heading_end()
+            case "^":
+                return self._raised()
+            case "=":
+                return self._highlight()
         return False
+
+    def _apostrophe(self) -> bool:
+        """Whether it is there twice in a word."""
+        scan = self._scan
+        if not scan.before().isalpha() or scan.peek(1) not in (*APOSTROPHES, "'"):
+            return False
+        twice = scan.peek(2).isalpha()
+        if twice:
+            self._see("'", [scan.span(0, 2)])
+            scan.pos += 2
+        return twice
+
+    def _raised(self) -> bool:
+        """Pandoc's "2^10^" and "1^st^": a power keeps its sign."""
+        found = self._scan.match(_RAISED) if self._scan.before().isalnum() else None
+        if found:
+            power = not found["text"].isalpha() or len(found["text"]) == 1
+            self._unwrap(found, power=power)
+        return bool(found)
+
+    def _highlight(self) -> bool:
+        found = None if self._scan.before().isalnum() else self._scan.match(_HIGHLIGHT)
+        if found:
+            self._unwrap(found)
+        return bool(found)
+
+    def _unwrap(self, found: Any, *, power: bool = False) -> None:
+        """What is between signs, as it is."""
+        self._scan.pos = found.start("text") - power
+        self._copy(found.end("text") - self._scan.pos)
+        self._scan.pos = found.end()
 
     def _escape(self) -> bool:
         escaped = self._scan.peek(1)
@@ -368,8 +439,10 @@ class Markup:
 
     def _math(self) -> bool:
         found = self._scan.match(_MATH)
-        if found:
+        if found and self._scan.before().isalnum():  # "Ke$ha and US$"
             self._copy(len(found[0]))
+        elif found:
+            self._unwrap(found)
         return bool(found)
 
     def _heading_end(self) -> bool:
@@ -409,6 +482,11 @@ class Markup:
         return True
 
     def _emphasis(self, sign: str) -> bool:
+        if sign == "~" and self._scan.before().isalpha() and not self._in_address():
+            lowered = self._scan.match(_LOWERED)
+            if lowered:
+                self._unwrap(lowered)
+                return True
         count = self._run(sign)
         before, after = self._scan.before(), self._scan.peek(count) or "\n"
         opens, closes = _flanks(after, before), _flanks(before, after)
@@ -488,17 +566,27 @@ class Markup:
         if found := scan.match(tags.PAUSE):
             count = len(found[0])
             self._silence(tags.pause(found["value"]), count)
+        elif found := scan.match(tags.NO_PAUSE):
+            self._drop(len(found[0]), "unknown_tag", "A pause is written as [pause:1s].")
         elif (found := scan.match(_SAY)) and tags.is_pronunciation(found["phonemes"]):
-            self._say(1, len(found["word"]), len(found[0]), found["phonemes"])
+            word = found["word"].strip("*_") or found["word"]
+            self._say(1 + found["word"].index(word), len(word), len(found[0]), found["phonemes"])
         elif self._off:
             return False
         elif found := scan.match(_FOOTNOTE):
-            scan.pos = found.end()
+            self._drop_footnote(found)
         elif self._is_link(found := scan.match(_LINK) or scan.match(_REFERENCE)):
+            self._follow(found)
+        elif found := scan.match(_UNFINISHED_LINK):
+            rest = scan.span(found.end("label") - scan.pos, found.end() - scan.pos)
+            self._warn("unknown_tag", rest, "The address of a link does not end; it is left out.")
             self._follow(found)
         else:
             return False
         return True
+
+    def _drop_footnote(self, found: Any) -> None:
+        self._drop(len(found[0]), "footnote_skipped", "The mark of a footnote is not spoken.")
 
     def _is_link(self, found: Any) -> bool:
         """Code such as `a[0](x)` or `a[0][1]` is none, if it is not said to be markdown."""
@@ -577,15 +665,34 @@ class Markup:
             scan.pos = found.end()
             return True
         found = scan.match(tags.TAG)
-        if not found or not self._is_tag(found):
-            return False
-        self._tag(found)
-        return True
+        if found and self._is_tag(found):
+            self._tag(found)
+            return True
+        if found := scan.match(tags.UNFINISHED):
+            known = found["name"].lower() in tags.KNOWN
+            if known:
+                self._drop(len(found[0]), "unknown_tag", "A tag that does not end is left out.")
+            return known
+        return self._words_in_brackets()
+
+    def _words_in_brackets(self) -> bool:
+        """Whether it is "<your name>" or "List<int>", whose brackets are not spoken."""
+        scan = self._scan
+        found = scan.match(tags.GENERIC if scan.before().isalnum() else tags.PLACEHOLDER)
+        if found:
+            self._see(" ", [scan.span(0, 1)])
+            scan.pos += 1
+            self._copy(len(found["text"]))
+            self._see(" ", [scan.span(0, 1)])
+            scan.pos += 1
+        return bool(found)
 
     def _drop_comment(self) -> bool:
         found = self._scan.find(tags.COMMENT_END, RAW_CHARS)
         if found:
             self._scan.pos = found.end()
+        elif found := self._scan.match(tags.COMMENT_LINE):
+            self._drop(len(found[0]), "unknown_tag", "A comment that does not end is left out.")
         return bool(found)
 
     def _is_tag(self, found: Any) -> bool:
@@ -655,12 +762,37 @@ class Markup:
             alias = cleaned(attributes["alias"]).text
             self._see(alias, [span] * len(alias))
             self._scan.pos += whole
-        elif name == "say-as" and attributes.get("interpret-as", "").lower() in _SPELLED:
-            self._spell(start, len(text))
-            self._scan.pos += whole
+        elif name == "say-as":
+            return self._say_as(attributes.get("interpret-as", "").lower(), text, start, whole)
         else:
             return False
         return True
+
+    def _say_as(self, kind: str, text: str, start: int, whole: int) -> bool:
+        """Whether it is spoken in another way than it is written."""
+        spelled = kind in tags.SPELLED
+        number = text.isascii() and text.isdigit()
+        if not spelled and not (self._english and number and kind in _NUMBERS):
+            if kind not in tags.READ_AS or (kind in _NUMBERS and not _DIGIT.search(text)):
+                told = "What <say-as> asks for is not known; its text is read."
+                self._warn("unsupported_tag", self._scan.span(0, start), told)
+            return False
+        if spelled:
+            self._spell(start, len(text))
+        else:
+            self._count(start, text, ordinal=kind == "ordinal")
+        self._scan.pos += whole
+        return True
+
+    def _count(self, start: int, digits: str, *, ordinal: bool) -> None:
+        """A number with commas, so that it is no year, or with what makes it an ordinal."""
+        for at, digit in enumerate(digits):
+            span, left = self._scan.span(start + at, start + at + 1), len(digits) - at - 1
+            self._see(digit + "," * (left > 0 and left % 3 == 0), [span] * 2)
+        if ordinal:
+            teen = digits[-2:-1] == "1"
+            ending = "th" if teen else {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")
+            self._see(ending, [span] * 2)
 
     def _spell(self, start: int, count: int) -> None:
         """Characters one by one; letters in capitals, so that "a" is no word."""
@@ -713,7 +845,8 @@ class Markup:
         self._out.note(Warn(code, *span, message), span)
 
 
-_SPELLED = frozenset(["characters", "spell-out", "digits", "verbatim"])
+_NUMBERS = frozenset(["cardinal", "number", "ordinal"])
+_DIGIT = regex.compile(r"\d")
 
 
 def _flanks(near: str, far: str) -> bool:

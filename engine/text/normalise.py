@@ -8,6 +8,7 @@ grows with its length whatever it is.
 
 from __future__ import annotations
 
+import unicodedata
 from functools import lru_cache
 
 from engine.text.normal import asian
@@ -17,7 +18,7 @@ from engine.text.normal.romance import Romance
 from engine.text.normal.romance_words import TONGUES
 from engine.text.normal.rules import Rule, applied
 from engine.text.normal.web import Urls, web
-from engine.text.spanned import Spanned
+from engine.text.spanned import Span, Spanned
 
 _ENGLISH = ("en-us", "en-gb")
 
@@ -36,6 +37,19 @@ def normalised(text: Spanned, language: str, *, urls: Urls = "short") -> Spanned
     if language in _ENGLISH:
         text = calmed(text)
     return applied(text, then)
+
+
+def unread(text: Spanned, language: str) -> list[Span]:
+    """Symbols of `text` that no rule reads, and that vanish; where the G2P decides, none."""
+    if language in asian.TAGS or not any(map(_is_symbol, text.text)):
+        return []
+    first, then = _rules(language, "full")
+    left = applied(applied(text, first), then[: -len(FINISH)])
+    return [span for char, span in zip(left.text, left.spans, strict=True) if _is_symbol(char)]
+
+
+def _is_symbol(char: str) -> bool:
+    return unicodedata.category(char) in ("So", "Sc", "Sm")
 
 
 @lru_cache

@@ -54,8 +54,8 @@ def runs(text: Spanned, language: Language, tongues: Iterable[Tongue] = ()) -> l
     """The text divided into runs of one language each, in order and without gaps.
 
     Kana are Japanese. Chinese characters are Mandarin, unless the language is Japanese or kana are
-    near: in the same sentence or, in a Mandarin one, in the same unbroken row. Latin is in the
-    language itself, but English in Mandarin and Japanese.
+    near: without a space between or, in a Mandarin sentence, in the same unbroken row. Latin is in
+    the language itself, but English in Mandarin and Japanese.
 
     Numbers that touch Chinese characters or kana are read with them, else in the language if it
     is Mandarin or Japanese, else with the word they touch. Marks go with what is before them,
@@ -157,14 +157,16 @@ def _divided(text: str, start: int, stop: int, main: Language) -> Iterator[Run]:
 
 def _letters(kinds: Sequence[str], main: Language) -> list[Language | None]:
     """What reads each token of letters."""
-    near = ["kana" in kinds] * len(kinds)
-    if main.tag == "zh":
-        near = []
-        for _, group in groupby(kinds, key=lambda kind: kind in ("han", "kana", "number")):
-            same = list(group)
-            near += ["kana" in same] * len(same)
+    near: list[bool] = []
+    for _, group in groupby(kinds, key=_is_in_row if main.tag == "zh" else "space".__ne__):
+        same = list(group)
+        near += ["kana" in same] * len(same)
     pairs = zip(kinds, near, strict=True)
     return [_readable(_of_script(kind, main, kana=kana)) for kind, kana in pairs]
+
+
+def _is_in_row(kind: str) -> bool:
+    return kind in ("han", "kana", "number")
 
 
 def _following(

@@ -210,7 +210,7 @@ class Segmenter:
             start=start,
             end=end,
             phonemes="".join(word.phonemes for word in words).rstrip(),
-            words=tuple(_spans(words)),
+            words=tuple(_spans(words, start, end)),
             spoken=" ".join(word.spoken for word in words if word.spoken),
             pause=self._pause,
             silence_ms=self._silence_ms,
@@ -259,11 +259,13 @@ def _divided(word: Word, original: str) -> Iterator[Word]:
     yield Word(start, word.end, phonemes + heard[told:] + after, spoken)
 
 
-def _spans(words: list[Word]) -> Iterator[WordSpan]:
+def _spans(words: list[Word], start: int, end: int) -> Iterator[WordSpan]:
+    """The words of a segment with these characters; one that was divided may have none left."""
     position = 0
     for word in words:
+        chars = (max(start, min(word.start, end)), max(start, min(word.end, end)))
         first = position + len(word.phonemes) - len(word.phonemes.lstrip(SILENT))
-        yield WordSpan(word.start, word.end, first, position + len(word.phonemes.rstrip(SILENT)))
+        yield WordSpan(*chars, first, position + len(word.phonemes.rstrip(SILENT)))
         position += len(word.phonemes)
 
 

@@ -42,8 +42,21 @@ CONTENT = {
     name: regex.compile(rf"(?P<content>[^<]{{0,300}}+)</{name}\s{{0,9}}>", regex.IGNORECASE)
     for name in ("sub", "say-as", "phoneme")
 }
+#: of a known tag that has no end on its line
+UNFINISHED = regex.compile(
+    rf"</?(?P<name>{_NAME})(?=[ ]{{1,9}}+[\w:.-]{{1,40}}+=)"
+    rf"(?:[ ]{{1,9}}+[\w:.-]{{1,40}}+={_VALUE}){{0,20}}+"
+    r"""(?:[ ]{1,9}+[\w:.-]{1,40}+=["'][^"'<>\n]{0,500}+|[ ]{0,9}+/?)(?=[\n<]|\Z)"""
+)
+COMMENT_LINE = regex.compile(r"<!--[^\n]{0,2000}+")
+#: what the reader has to fill in: "<your name>"
+PLACEHOLDER = regex.compile(r"<(?P<text>[A-Za-z][\w'’-]{0,40}+(?:[ ][\w'’-]{1,40}+){1,8}+)>")
+#: types of a type, as in "Map<String, int>"
+GENERIC = regex.compile(r"<(?P<text>[A-Za-z][\w.:]{0,40}+(?:,[ ]?[A-Za-z][\w.:]{0,40}+){0,4}+)>")
 ENTITY = regex.compile(r"&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 PAUSE = regex.compile(r"(?i)\[[ ]{0,4}pause[ ]{0,4}[:=](?P<value>[^\[\]\n]{0,60})\]")
+#: what people write for it, and is reported
+NO_PAUSE = regex.compile(r"(?i)\[[ ]{0,4}pause[ ]{1,4}[0-9.][^\[\]\n]{0,20}\]")
 _TIME = regex.compile(
     r"(?i)\s*\+?(?P<number>[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})\s*(?P<unit>ms|s|sec)?\s*"
 )
@@ -82,6 +95,15 @@ _IPA = (
 )  # fmt: skip
 #: what is in the address of a link, but not in a pronunciation
 _ADDRESS = regex.compile(r"[0-9_.#?=&%~-]")
+#: a word in plain letters between slashes is a place on a site more often than a pronunciation
+_PATH = regex.compile(r"[A-Z]*[a-z]*")
+
+#: what `<say-as>` asks for that numbers and letters say by themselves
+_READ_AS = """
+    cardinal number ordinal date time duration fraction unit currency address name
+"""
+READ_AS = frozenset(_READ_AS.split())
+SPELLED = frozenset(["characters", "spell-out", "digits", "verbatim", "telephone"])
 
 
 class Pause(NamedTuple):
@@ -133,8 +155,11 @@ def has_bare_names(written: str) -> bool:
 
 
 def is_pronunciation(written: str) -> bool:
-    """Whether it is phonemes between slashes, not an address such as "/docs_2"."""
-    return not _ADDRESS.search(written)
+    """Whether it is phonemes between slashes, not an address such as "/docs_2/" or "/docs/".
+
+    Phonemes have a stress mark, a space, a letter beyond a…z, or a capital behind a small one.
+    """
+    return not (_ADDRESS.search(written) or (written and _PATH.fullmatch(written)))
 
 
 def phonemes(written: str, alphabet: str = "") -> tuple[str, bool]:

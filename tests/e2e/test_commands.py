@@ -156,8 +156,34 @@ def test_explain_reads_standard_input_and_the_languages_of_voices() -> None:
     assert segment["spoken"] == "Hola cinco gatos"
 
 
-def test_explain_refuses_in_one_sentence() -> None:
-    one_sentence(run_module("engine", "--explain", "Hi.", "--lang", "xx"), "no language 'xx'")
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["Hi.", "--lang", "xx"], "no language 'xx'"),
+        (["Hi.", "--voice", "nope"], "no voice 'nope'"),
+        (["Hi.", "--voice", "af_heart:60,xx:40"], "no voice 'xx'"),
+        (["Hi.", "--voice", ""], "voice"),
+        (["Hi.", "there"], "There are 2 texts; put one into quotes"),
+        ([], "There is no text to explain"),
+        (["Hi.", "--urls", "long"], "'long'"),
+        (["Hi.", "--pause-scale", "9"], "from 0 to 5"),
+    ],
+)
+def test_explain_refuses_in_one_sentence(args: list[str], says: str) -> None:
+    one_sentence(run_module("engine", "--explain", *args), says)
+
+
+def test_explain_takes_the_options_of_a_request() -> None:
+    done = run_module("engine", "--explain", "*5* 😀", "--no-normalize", "--emoji", "name")
+    (segment,) = json.loads(done.stdout)["segments"]
+    assert segment["spoken"] == "5 grinning face"
+
+
+def test_a_voice_of_another_language_is_told() -> None:
+    done = run_module("engine", "--explain", "Hi.", "--voice", "ef_dora", "--lang", "en-gb")
+    (warning,) = json.loads(done.stdout)["warnings"]
+    assert warning["code"] == "voice_language"
+    assert "speaks Spanish" in warning["message"]
 
 
 def test_assets_says_where_everything_is(real_assets: Assets) -> None:

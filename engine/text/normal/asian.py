@@ -57,7 +57,7 @@ def rules(language: str) -> tuple[Rule, ...]:
         return named, *leftovers
     return (
         rule(r"[।॥]", ".", "।॥"),
-        rule(r"(?<=\d),(?=\d{3}(?!\d))", "", ","),
+        rule(r"(?<=\d),(?=(?:\d\d,){0,6}\d{3}(?!\d))", "", ","),
         rule(
             rf"([{re.escape(''.join(_CURRENCIES))}]) ?(\d++(?:\.\d++)?)",
             lambda m: m[2] + _CURRENCIES[m[1]],

@@ -34,7 +34,7 @@ _YEAR = r"(?P<year>(?:1\d|20)\d\d)"
 _TH = r"(?:st|nd|rd|th)?"
 #: AM or PM; a dot of its own is part of it, one after "PM" is the sentence's
 _HALF = r"(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b\.?))"
-_SIGN = rf"(?P<sign>(?:(?<!\w)(?:US|AU|CA|A|C))?\$|[{re.escape('£€¥₹₩₿₽₺₴₦₱₪₫฿')}])"
+_SIGN = rf"(?P<sign>(?:(?<!\w)(?:US|AU|CA|HK|NZ|Mex|A|C|S|R)|(?<![^\W\d_]))\$|[{re.escape('£€¥₹₩₿₽₺₴₦₱₪₫฿')}])"
 _CODES = [code for code in words.CURRENCIES if code.isalpha()]
 _MONEY_SIZE = (
     rf"(?:[ -]?(?P<size>(?i:{alternatives(words.SIZE_WORDS)}))\b"
@@ -61,6 +61,7 @@ _NAME_BEFORE = re.compile(
 _PERIOD = re.compile(r"\b(?:the|early|mid|late|his|her|my|your|our|their)[ -]\Z", re.I)
 _LOWERED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "+-01234567890123456789")
 _LONG_WORD = re.compile(r"[^\W\d_]{3,}\Z")
+_HYPHENED = re.compile(r"-(?:an?|per)-[a-z]")
 _OPEN_QUOTE = re.compile(r'(?<!\d)"')
 
 _CAPITALS = re.compile(r"(?<![\w@#/.-])[A-Z][A-Z']+(?![\w@/-]|\.\w)")
@@ -69,6 +70,18 @@ _WORD = re.compile(r"(?<!\w)[^\W\d_]{2,}")
 _AFTER_NUMBER = re.compile(r"\d ?\Z")
 #: so many words in capitals that are more than half of a sentence are shouted; fewer are names
 _SHOUTED = 2
+_FUNCTION_WORDS = {
+    *("A", "ALL", "AN", "AND", "ARE", "AT", "BE", "BUT", "BY", "CAN", "DO", "DON'T", "FOR", "FROM"),
+    *("GO", "HE", "HELP", "I'M", "IN", "IS", "IT", "IT'S", "MY", "NO", "NOT", "OF", "ON", "OR"),
+    *("OUR", "OUT", "SHE", "SO", "STOP", "THAT", "THE", "THEY", "THIS", "TO", "UP", "WAS", "WE"),
+    *("WHO", "WHY", "WILL", "WITH", "YOU", "YOUR"),
+}
+_SHOUTED_ORDINAL = re.compile(r"(?<=\d)(?:ST|ND|RD|TH)(?!\w)")
+_SHOUTED_TITLE = re.compile(r"(?<!\w)(?:MR|MRS|MS|DR|PROF|ST|JR|SR)(?=\.)")
+#: the pronoun ends a clause; a country has "the" or "in" before it
+_SHOUTED_US = re.compile(
+    r"(?<=[A-Z] )(?<!THE )(?<!IN )(?<!AND )US(?=[.,;:!?)”\"]|\Z)|(?<=IT'S )US(?!\w)"
+)
 _PROPER = {*words.MONTHS, *words.MONTH_OF, *words.TITLES, *words.COUNTED, *words.RULERS}
 
 
@@ -105,7 +118,9 @@ def _counts_one(match: Match) -> bool:
 def calmed(text: Spanned) -> Spanned:
     """A sentence in capitals as words, which G2P would spell or stress; initialisms stay."""
     capitals = [word for word in _CAPITALS.findall(text.text) if _is_word(word)]
-    if len(capitals) < _SHOUTED or 2 * len(capitals) <= len(_WORD.findall(text.text)):
+    others = [word for word in _WORD.findall(text.text) if word not in words.INITIALISMS]
+    plain = any(len(word) > 4 or word in _FUNCTION_WORDS for word in capitals)
+    if len(capitals) < _SHOUTED or 2 * len(capitals) <= len(others) or not plain:
         return text
 
     def lower(match: Match) -> str:
@@ -114,7 +129,9 @@ def calmed(text: Spanned) -> Spanned:
         name = match[0].capitalize()
         return name if name in _PROPER or name.startswith("I'") else name.lower()
 
-    return text.sub(_CAPITALS, lower)
+    text = text.sub(_SHOUTED_ORDINAL, lambda m: m[0].lower())
+    text = text.sub(_SHOUTED_TITLE, lambda m: m[0].capitalize())
+    return text.sub(_SHOUTED_US, "us").sub(_CAPITALS, lower)
 
 
 def _is_word(capitals: str) -> bool:
@@ -169,7 +186,7 @@ class English:
             ),
             rule(r"(?<!\w)etc(?:\.|\b)", self._et_cetera),
             rule(
-                rf"(?<!\w)(?:{alternatives(words.NUMBERED)})\. ?(?=\d|[IVX]+\b)",
+                rf"(?<!\w)(?!no\. \d{{1,9}} [a-z])(?:{alternatives(words.NUMBERED)})\. ?(?=\d|[IVX]{{2,}}\b)",
                 lambda m: words.NUMBERED[m[0].rstrip(". ")] + " ",
                 ".",
             ),
@@ -269,6 +286,12 @@ class English:
         after = r"(?:,? (?P<year>(?:1\d|20)\d\d)(?![\w:]|[.,]\d|-\d))?"
         return (
             rule(rf"(?<=\d) ?[-–] ?(?={_MONTH.replace('?P<month>', '?:')})", " to ", "-–"),
+            rule(
+                rf"(?<![\w.,/:-])(?<!the ){_DAY}{_TH}(?:{_DASH}| to )"
+                rf"(?={_DAY.replace('?P<day>', '?:')}{_TH}(?: of)? {_MONTH.replace('?P<month>', '?:')}(?!\w))",
+                lambda m: f"the {self._numbers.ordinal(str(int(m['day'])))} to ",
+                DIGITS,
+            ),
             rule(rf"{iso}{time}(?![\w-])", self._iso, "-/."),
             rule(
                 r"(?<![\w/.-])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\w/-]|\.\d)",
@@ -411,6 +434,31 @@ class English:
     def _groups(self) -> tuple[Rule, ...]:
         return (
             rule(
+                r"(?<![\w-])[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}(?![\w-])",
+                self._code,
+                "-",
+            ),
+            rule(r"(?<![\w.-])([A-Za-z]{1,3}\d{1,4})-(?=\d{2,5}[A-Z])", lambda m: m[1] + " ", "-"),
+            rule(
+                r"(?i:(?<=\bzip )|(?<=\bzip code )|(?<=\bpin )|(?<=\bcode ))\d{4,6}(?![\w-]|[.,]\d)"
+                r"|(?<=\b[A-Z]{2} )\d{5}(?![\w-]|[.,]\d)|(?i:(?<=call )|(?<=dial ))911(?![\w-])",
+                self._code,
+                DIGITS,
+            ),
+            rule(
+                r"(?<![\w.,])\d{1,3}(?:[. \u00a0\u202f]\d{3})++,\d\d?(?![\w,]|\.\d)",
+                lambda m: re.sub(r"[.\s]", "", m[0]).replace(",", "."),
+                ",",
+            ),
+            rule(
+                rf"(?<![\w.,])(\d{{1,3}}),(\d)(?= ?(?:{_UNITS})(?!\w))",
+                lambda m: f"{m[1]}.{m[2]}",
+                ",",
+            ),
+            rule(
+                r"(?<!\w)\(0\d\) \d{4} \d{4}(?!\w)|(?<![\w.-])07\d{3} \d{6}(?!\w)", self._phone, "0"
+            ),
+            rule(
                 r"(?<![\w.,])\d{1,3}(?:(?: \d{3}){2,}+| 000)(?![\w.,-]\d|\w)",
                 lambda m: m[0].replace(" ", ""),
                 DIGITS,
@@ -452,6 +500,12 @@ class English:
             rule(r"(?<!\w)401\(?[kK]\)?(?!\w)", "four oh one K", "4"),
         )
 
+    def _code(self, match: Match) -> str:
+        """Letters and digits one by one."""
+        return " ".join(
+            self._numbers.digits(c) if c.isdigit() else c.upper() for c in match[0] if c != "-"
+        )
+
     def _phone(self, match: Match) -> str:
         groups = re.findall(r"\d+", match[0])
         if match[0][0] == "+" and sum(map(len, groups)) < 8:
@@ -481,11 +535,11 @@ class English:
         other = _SIGN.replace("?P<sign>", "?:")
         until = rf"(?:{_DASH}(?:{other})?(?P<to>{NUMBER}))?"
         per = rf"(?:/(?P<per>{alternatives(words.PER)})(?!\w))?"
-        amount = rf"(?P<amount>\d++,\d\d(?!\d)|{NUMBER})"
+        amount = rf"(?P<amount>\d++,\d\d(?!\d|,\d)|{NUMBER})"
         before = rf"(?:(?<!\w)(?P<code>{codes})|{_SIGN})"
         return (
             rule(
-                rf"{minus}{before} ?(?P<late>-(?=[\d.]))?{amount}{until}(?:{_MONEY_SIZE})?{per}",
+                rf"{minus}{before} ?(?P<late>-(?=[\d.]))?{amount}{until}(?:{_MONEY_SIZE})?{per}(?:[sp](?!\w))?",
                 self._amount,
                 DIGITS,
             ),
@@ -510,7 +564,8 @@ class English:
         if re.fullmatch(r"\d+,\d\d", amount):
             amount = amount.replace(",", ".")
         whole, _, part = amount.replace(",", "").partition(".")
-        single = _counts_one(match)
+        hyphened = "-" + (found["size"] or " ") in match[0]
+        single = hyphened or _counts_one(match) or _HYPHENED.match(_after(match)) is not None
         if size or until or len(part) != 2 or not cent:
             value = self._value(amount) + (f" to {self._value(until)}" if until else "")
             exactly_one = amount == "1" and not until and not size
@@ -587,6 +642,7 @@ class English:
         per = rf"(?:/(?P<per>{alternatives(words.PER)})(?!\w))?"
         end = r"(?![\w/²³^]|\.\w|'[a-z])"
         return (
+            rule(r"(?<=\d{3}0s)\s?[-–]\s?'?(?=\d0s(?!\w))", " to the ", "-–"),
             rule(r"(\d(?:%|°[CF]?|[a-zA-Z]{1,3}))[-–](?=\d)", lambda m: f"{m[1]} to ", "-–"),
             rule(r"(?<=\d)\s?[–-]\s?(?=\.?\d)", " to ", "-–"),
             rule(r"(?<![\w)%°'\"])-(?=\.?\d)", "minus ", "-"),

@@ -48,6 +48,13 @@ CURRENCIES = {
     "CHF": ("Swiss franc", "Swiss francs", "centime", "centimes"),
 }
 CURRENCIES |= {
+    "HK$": ("Hong Kong dollar", "Hong Kong dollars", "cent", "cents"),
+    "NZ$": ("New Zealand dollar", "New Zealand dollars", "cent", "cents"),
+    "S$": ("Singapore dollar", "Singapore dollars", "cent", "cents"),
+    "Mex$": ("Mexican peso", "Mexican pesos", "centavo", "centavos"),
+    "R$": ("real", "reais", "centavo", "centavos"),
+}
+CURRENCIES |= {
     "AUD": CURRENCIES["A$"], "AU$": CURRENCIES["A$"], "CAD": CURRENCIES["C$"],
     "CA$": CURRENCIES["C$"], "USD": CURRENCIES["US$"], "EUR": CURRENCIES["€"],
     "GBP": CURRENCIES["£"], "JPY": CURRENCIES["¥"], "INR": CURRENCIES["₹"],

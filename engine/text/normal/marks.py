@@ -96,7 +96,7 @@ def _unspoken(match: Match) -> str:
 FINISH = (
     rule(r"_", " ", "_"),
     rule(r"\.{3,}|\. \. \.(?: \.)*", "…", "."),
-    rule(r"\s?--+\s?|\s?–\s?|(?<!\S)-(?!\S)", " — ", "-–"),
+    rule(r"\s?--+\s?|\s?[–—]\s?|(?<!\S)-(?!\S)", " — ", "-–—"),
     rule(r"(?<![^\W\d_])-|-(?![^\W\d_])", " ", "-"),
     rule(rf"[^\w\s{_MARKS}()\"“”'-]+", _unspoken),
     rule(rf"(?<=[{_MARKS}]{{3}})[{_MARKS}]+", ""),
@@ -104,6 +104,9 @@ FINISH = (
     rule(r"(?<!\s)\s++(?=[,.;:!?…)])", ""),
     rule(r"(?<=\w)[,;:!?](?=\w)", lambda match: match[0] + " ", ",;:!?"),
     rule(r"(?<=\()\s+", "", "("),
+    # a space, so that every word is a piece of its own; "file(s)" is one word
+    rule(r"(?<=[\w.,;:!?…)”])(?=“|\((?!s\)))|(?<=[)”…—])(?=[\w“—])", " ", "(“)”…—"),
+    rule(r'(?<=\w)"(?=\w)', '" ', '"'),
     rule(r"\s{2,}|[^\S ]", " "),
     rule(r"\A[\s,;:]+(?=\w)", ""),
 )

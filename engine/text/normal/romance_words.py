@@ -362,6 +362,7 @@ PORTUGUESE = Tongue(
     ),
     currencies={
         "R$": ("real", "reais", "centavo", "centavos"),
+        "US$": ("dólar", "dólares", "centavo", "centavos"),
         "BRL": ("real", "reais", "centavo", "centavos"),
         "€": ("euro", "euros", "centavo", "centavos"),
         "$": ("dólar", "dólares", "centavo", "centavos"),

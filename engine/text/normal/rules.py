@@ -12,9 +12,11 @@ Match = re.Match[str]
 
 DIGITS = "0123456789"
 
-#: a number of English, grouped or not, decimals or not. Possessive, so that no number of digits
+#: a number of English, grouped or not (also as in India: 1,00,000), decimals or not. Possessive, so that no number of digits
 #: is read twice; whoever uses it anchors it with `NUMBER_START`
-NUMBER = r"(?:(?:\d{1,3}(?:,\d{3})++(?!\d)|\d++)(?:\.\d++)?|\.\d++)"
+NUMBER = (
+    r"(?:(?:\d{1,3}(?:,\d{3})++(?!\d)|\d{1,2}(?:,\d\d(?=,))++,\d{3}(?!\d)|\d++)(?:\.\d++)?|\.\d++)"
+)
 #: not inside a word or another number
 NUMBER_START = r"(?<!\w)(?<!\d[.,])"
 

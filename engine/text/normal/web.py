@@ -79,6 +79,7 @@ def web(signs: Signs, urls: Urls) -> tuple[Rule, ...]:
 
     dot = signs.names["."]
     return (
+        rule(r"(?<=://)[^\s/@]++@", "", "@"),  # a password is never spoken
         rule(r"(?<![\w.+%-])(?:mailto:)?([\w.+%-]++)@((?:[\w-]++\.)+[\w-]++)", email, "@"),
         rule(r"(?<![\w@])(?:(?:https?|ftp|wss?|file)://|www\.)[^\s<>\"“”]++", url, ":.", re.I),
         rule(

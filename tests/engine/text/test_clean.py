@@ -35,7 +35,7 @@ TRICKY = st.text(
         ("$1,234.56", "$1,234.56"),
         ("नमस्ते क्‍ष", "नमस्ते क्ष"),
         ("Ｈｅｌｌｏ １２３！ ⁉", "Hello 123! !?"),
-        ("yes 👍🏽 no 🇺🇸 ❤️ ❤ 1️⃣ 👨‍👩‍👧 🏴󠁧󠁢󠁥󠁮󠁧󠁿 end", "yes no end"),
+        ("yes 👍🏽 no 🇺🇸 ❤️ ❤ 1️⃣ 👨‍👩‍👧 🏴󠁧󠁢󠁥󠁮󠁧󠁿 end", "yes no 1 end"),
         ("© ™ ® ↔ → ♀ ✓", "© ™ ® ↔ → ♀ ✓"),
     ],
 )
@@ -49,7 +49,7 @@ def test_examples(text: str, expected: str) -> None:
         ("en", "hi 👍🏽 ", "hi thumbs up medium skin tone"),
         ("en", "❤️", "red heart"),
         ("en", "🇫🇷🇮🇹", "France Italy"),
-        ("en", "*️⃣ #️⃣ 7️⃣", "keycap keycap keycap 7"),
+        ("en", "*️⃣ #️⃣ 7️⃣", "keycap keycap 7"),
         ("en", "👩‍⚕️", "woman health worker"),
         ("fr", "😂", "visage riant aux larmes"),
         ("hi", "😂", "face with tears of joy"),

@@ -127,6 +127,25 @@ def test_the_lexicon(frontend: TextFrontend) -> None:
     assert places(text, segments) == ["Pio's", "kubectl", "and", "C++"]
 
 
+@pytest.mark.parametrize(
+    ("tag", "text", "spoken"),
+    [
+        ("en-us", "I love 日本 a lot.", "I love nippon a lot"),
+        ("fr-fr", "日本です", "nippon です"),
+        ("zh", "去KFC吃", "去 肯德基 吃"),
+    ],
+)
+def test_a_respelling_is_read_by_its_own_script(
+    frontend: TextFrontend, tag: str, text: str, spoken: str
+) -> None:
+    lexicon = lexicons.requested(
+        [Pronunciation(word="日本", say="nippon"), Pronunciation(word="KFC", say="肯德基")]
+    )
+    segments = read(frontend, text, BY_TAG[tag], lexicon=lexicon)
+    check(text, segments)
+    assert said(segments) == spoken
+
+
 def test_without_normalising_text_is_read_as_it_is(frontend: TextFrontend) -> None:
     plainly = TextOptions(normalize=False)
     assert said(read(frontend, "It is 5km", options=plainly)) == "It is 5km"

@@ -166,6 +166,23 @@ def test_a_word_that_misaki_knows_nothing_of_is_spelled(
     assert falls("misaki") == before + 1
 
 
+@pytest.mark.parametrize("language", [US, GB, BY_TAG["es"]])
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [("Nguyễn Trọng", "Nguyen Trong"), ("phở", "pho"), ("Ɗan", "Dan"), ("ﬁord", "fiord")],
+)
+def test_letters_that_espeak_ng_does_not_know_are_read_plainly(
+    g2p: G2P, text: str, plain: str, language: Language
+) -> None:
+    espeak = G2P("espeak")
+    assert phonemes(espeak, text, language) == phonemes(espeak, plain, language)
+    assert len(phonemes(g2p, text, language)) < 20
+
+
+def test_letters_that_espeak_ng_knows_stay(g2p: G2P) -> None:
+    assert phonemes(g2p, "Škoda ışık", US) != phonemes(g2p, "Skoda isik", US)
+
+
 def shown(g2p: G2P, text: str, language: Language) -> list[str]:
     return [piece.text for piece in g2p.pieces(text, language)]
 

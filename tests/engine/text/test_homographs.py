@@ -95,6 +95,7 @@ def test_other_sentences(g2p: G2P) -> None:
         ("a/DT *tear/NN in/IN the/DT cloth/NN", Reading("VB")),
         ("a/DT *tear/NN in/IN her/PRP$ left/JJ eye/NN", None),
         ("took/VBD a/DT deep/JJ *bow/NN", Reading("VB")),
+        ("bowed/VBD ;/: a/DT *bow/NN", Reading("VB")),
         ("He/PRP *read/VBP it/PRP", Reading("VBD")),
         ("They/PRP *read/VBP it/PRP", None),
         ("to/TO *perfect/JJ their/PRP$ art/NN", Reading("VB")),

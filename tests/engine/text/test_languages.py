@@ -9,7 +9,15 @@ import pytest
 
 from engine.errors import UnsupportedLanguage
 from engine.text import languages
-from engine.text.languages import BY_TAG, LANGUAGES, Frontend, named, resolve
+from engine.text.languages import (
+    BY_TAG,
+    LANGUAGES,
+    Frontend,
+    is_of_voices,
+    mismatch,
+    named,
+    resolve,
+)
 
 
 @pytest.fixture
@@ -101,3 +109,32 @@ def test_a_language_without_one_of_its_packages_has_no_g2p(monkeypatch: pytest.M
     monkeypatch.setattr(languages, "find_spec", find)
     found = {language.tag: languages._here(language).frontend for language in LANGUAGES}
     assert [tag for tag, frontend in found.items() if frontend is Frontend.NONE] == ["ja"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "voice", "expected"),
+    [
+        ("en-us", "af_heart", None),
+        ("en-gb", "af_heart", None),
+        ("es", "ef_dora", None),
+        ("fr-fr", "my_own", None),
+        (
+            *("fr-fr", "bf_emma"),
+            "The voice 'bf_emma' speaks British English, so French will have an accent.",
+        ),
+        (
+            *("en-us", "zm_yunxi"),
+            "The voice 'zm_yunxi' speaks Mandarin Chinese, so American English will have an accent.",
+        ),
+    ],
+)
+def test_a_voice_of_another_language_is_told(tag: str, voice: str, expected: str | None) -> None:
+    assert mismatch(BY_TAG[tag], voice) == expected
+
+
+@pytest.mark.parametrize(
+    ("voice", "expected"),
+    [("af_heart", True), ("zm_yunxi", True), ("nope", False), ("xx", False), ("", False)],
+)
+def test_names_that_voices_may_have(voice: str, expected: bool) -> None:
+    assert is_of_voices(voice) is expected

@@ -68,6 +68,7 @@ ENTRIES = [
         ("C++, C++. (C++) C++-like C++'s", "see plus plus, see plus plus. (see plus plus) see plus plus-like see plus plus's"),
         ("C+++ C++11 c++ AC++", "C+++ C++11 c++ AC++"),
         ("Use .NET. ASP.NET ..NET", "Use dot net. ASP.NET ..NET"),
+        ("In New\nYork. New\n\nYork", "In the apple. New\n\nyorick"),
         ("New York, New Yorks, new york", "the apple, New Yorks, new yorick"),
         ("Tell US that US's for us.", "Tell the states that the states's for us."),
         ("Polish polish POLISH", "polnish burnish burnish"),

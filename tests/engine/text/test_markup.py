@@ -54,6 +54,11 @@ def seen(text: str, options: TextOptions | None = None, language: str = "en") ->
         ("+ 5 = 7\n\n** Note", ["+ 5 = 7", "| Note"]),
         ("-5 degrees", ["-5 degrees"]),
         ("*Terms apply.", ["Terms apply."]),
+        ("- pears\nThat is all.", ["| pears", "| That is all."]),
+        ("- Pears.\nThat is all.\nAnd more", ["| Pears.", "| That is all.", "And more"]),
+        ("- pears\n  That is all", ["| pears.", "That is all"]),
+        ("- so, then,\nJohn", ["| so, then, John"]),
+        ("**1. Item one**\n**2. Item two**", ["1.", "Item one.", "2.", "Item two"]),
         # quotes
         ("> a\n> b\n\nc", ["| a b", "| c"]),
         ("a\n> b\nc", ["a", "| b", "| c"]),
@@ -91,7 +96,10 @@ def seen(text: str, options: TextOptions | None = None, language: str = "en") ->
         ("~~gone~~ ~5 a~~b", ["gone ~5 a~~b"]),
         ("\\*not\\* C:\\temp\\(x)", ["*not* C:\\temp\\(x)"]),
         ("https://a.b/c_d_?e=1&copy=2 x_", ["https://a.b/c_d_?e=1&copy=2 x"]),
-        ("$a_1*b_2$, $5 and *$6*, $$x_$$", ["$a_1*b_2$, $5 and $6, $$x_$$"]),
+        ("$a_1*b_2$, $5 and *$6*, $$x_$$", ["a_1*b_2, $5 and $6, x_"]),
+        ("$x^2 + y$ $$E = mc^2$$ Ke$ha and US$", ["x^2 + y E = mc^2 Ke$ha and US$"]),
+        ("H~2~O, 5~6~7, x^2^ 1^st^ a^b^c", ["H2O, 5~6~7, x^2 1st a^b^c"]),
+        ("==high light== a == b == c x==y==z", ["high light a == b == c x==y==z"]),
         # actions
         ("*Holds out hand* Nice to meet you", ["Holds out hand.", "Nice to meet you"]),
         ("_Sighs._ “I am tired.”", ["Sighs.", "“I am tired.”"]),
@@ -101,6 +109,7 @@ def seen(text: str, options: TextOptions | None = None, language: str = "en") ->
         ("Set `max_len` to ``a`b``.", ["Set max_len to a'b."]),
         ("I won`t, `*x*` the dogs` bone", ["I won't, *x* the dogs' bone"]),
         ("a ` b ``c", ["a b c"]),
+        ("you'ʼre ''so'' dogs'' ’’", ["you're ''so'' dogs'' ''"]),
         # links and images
         ("see [the *docs*](http://x.y/z_(a) \"T\").", ["see the docs."]),
         ("[a\nb](<c d>) [e][f] [g][]", ["a b e g"]),
@@ -181,17 +190,23 @@ def content(tokens: list[Token]) -> str:
         ("<table><tr><td>a</td><td>b</td></tr><tr><th>c<th>d</table>", ["| a, b.", "c, d"]),
         ("H<sub>2</sub>O <i>x</i>y <wbr> z", ["H2O xy z"]),
         ("a <!-- no\n\n more --> b <!doctype html><?xml version='1.0'?>c", ["a b c"]),
-        ("a <!-- open", ["a <!-- open"]),
+        ("a <!-- open\nb", ["a b"]),
         ("<![CDATA[a < *b*]]>", ["a < *b*"]),
         ("a < b and c > d, x<y, a<b and c>d", ["a < b and c > d, x<y, a<b and c>d"]),
-        ("List<String> <your name> I <3 you <>", ["List<String> <your name> I <3 you <>"]),
+        ("List<String> <your name> I <3 you <>", ["List String your name I <3 you <>"]),
+        ("Map<String, int> x<y", ["Map String, int x<y"]),
         ("<img src=x alt='a &amp; b'/>", ["a & b"]),
         ("<speak><p><s>One</s><s>Two</s></p></speak>", ["| One.", "Two."]),
         ("<s>One</s> <s>Two</s> a <s>b</s> c", ["One.", "Two a b c"]),
         ('<sub alias="World &amp; Web">WW</sub> x', ["World & Web x"]),
         ('<say-as interpret-as="characters">abc</say-as>', ["A B C"]),
         ('<say-as interpret-as="digits">12</say-as>', ["1 2"]),
+        ('<say-as interpret-as="telephone">555-12</say-as>', ["5 5 5 - 1 2"]),
         ('<say-as interpret-as="cardinal">12</say-as>', ["12"]),
+        ('<say-as interpret-as="cardinal">1234567</say-as>', ["1,234,567"]),
+        ('<say-as interpret-as="ordinal">1902</say-as>', ["1,902nd"]),
+        ('<say-as interpret-as="ordinal">13</say-as>', ["13th"]),
+        ('<say-as interpret-as="date">1/2/2024</say-as>', ["1/2/2024"]),
     ],
 )  # fmt: skip
 def test_tags(text: str, expected: list[str]) -> None:
@@ -228,6 +243,7 @@ def test_a_pause_between_sentences_belongs_to_the_second() -> None:
     [
         ("Meet [Kokoro](/kˈOkəɹO/) today.", "Meet Kokoro today.", ("[Kokoro](/kˈOkəɹO/)", "kˈOkəɹO")),
         ("a [New York. Oh](/nu jɔɹk/).", "a New York. Oh.", ("[New York. Oh](/nu jɔɹk/)", "nu jɔɹk")),
+        ("[**word**](/wˈɜɹd/)", "word", (None, "wˈɜɹd")),
         ('<phoneme ph="təˈmeɪtoʊ">tomato</phoneme>', "tomato", (None, "təˈmAtO")),
         ('<phoneme alphabet="x-kokoro" ph="A">a</phoneme>', "a", (None, "A")),
         ("<phoneme alphabet='ipa' ph='ʁɛ̃'>rin</phoneme>", "rin", (None, "ʁɛ\u0303")),
@@ -242,8 +258,8 @@ def test_pronunciations(text: str, expected: str, say: tuple[str | None, str]) -
 
 
 def test_an_address_is_no_pronunciation() -> None:
-    (passage,) = read("[a](/docs_2/) [b](/c/d/) [c](/x.html/)")
-    assert (passage.text.text, passage.says) == ("a b c", ())
+    (passage,) = read("[a](/docs_2/) [b](/c/d/) [c](/x.html/) [d](/docs/)")
+    assert (passage.text.text, passage.says) == ("a b c d", ())
 
 
 def test_a_language_may_go_over_sentences() -> None:
@@ -259,6 +275,19 @@ def test_a_language_may_go_over_sentences() -> None:
     ("text", "code", "what"),
     [
         ("a [pause:abc] b", "unknown_tag", "[pause:abc]"),
+        ("a [pause 2s] b", "unknown_tag", "[pause 2s]"),
+        ("a [b](http://xxx", "unknown_tag", "](http://xxx"),
+        ('a <break time="500ms"\nb', "unknown_tag", '<break time="500ms"'),
+        ("a b <sub x=1 alias='x y", "unknown_tag", "<sub x=1 alias='x y"),
+        ("a b <sub alias='x y", "unknown_tag", "<sub alias='x y"),
+        ("b <!-- x", "unknown_tag", "<!-- x"),
+        ("a[^1] b", "footnote_skipped", "[^1]"),
+        ("[^1]: b", "footnote_skipped", "[^1]:"),
+        ("a\ufffdb", "unknown_character", "\ufffd"),
+        ("<say-as interpret-as='expletive'>b</say-as>", "unsupported_tag",
+         "<say-as interpret-as='expletive'>"),
+        ("<say-as interpret-as='cardinal'>VIIb</say-as>", "unsupported_tag",
+         "<say-as interpret-as='cardinal'>"),
         ("a [pause:-1s] b", "unknown_tag", "[pause:-1s]"),
         ("a [pause:60s] b", "pause_cut", "[pause:60s]"),
         ("a <break time='long'/> b", "unknown_tag", "<break time='long'/>"),
@@ -297,7 +326,8 @@ def test_an_element_that_never_ends_is_not_lost() -> None:
 def test_code_can_be_announced_or_read() -> None:
     text = "a\n```py\nx = *1*\n\nif y:\n```\nb"
     assert seen(text, TextOptions(code="announce")) == ["a", "| code block", "| b"]
-    assert seen(text, TextOptions(code="announce"), "fr") == ["a", "| ", "| b"]
+    assert seen(text, TextOptions(code="announce"), "fr") == ["a", "| bloc de code", "| b"]
+    assert seen(text, TextOptions(code="announce"), "hi") == ["a", "| ", "| b"]
     assert seen(text, TextOptions(code="read")) == ["a", "| x = *1*.", "if y:", "| b"]
     assert seen("<pre>x</pre>", TextOptions(code="read")) == ["| x"]
     (block,) = read("```\nx\n```", TextOptions(code="announce"))

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.text.normal.web import Urls
-from engine.text.normalise import normalised
+from engine.text.normalise import normalised, unread
 from engine.text.spanned import Spanned
 
 
@@ -78,6 +78,25 @@ pneumonoultramicroscopicsilicovolcanoconiosis ⇒ pneumonoultramicroscopicsilico
 """
 
 NUMBERS = """
+₹1,00,000 for 12,34,567 people ⇒ one hundred thousand rupees for one million two hundred thirty four thousand five hundred sixty seven people
+HK$100 and NZ$5 ⇒ one hundred hong kong dollars and five new zealand dollars
+1.234,56 € ⇒ one thousand two hundred thirty four euros and fifty six cents
+10,5 km ⇒ ten point five kilometers
+No. I said no. ⇒ no i said no
+Say no. 5 people said no. ⇒ say no five people said no
+No. II and Vol. IV, fig. 3 ⇒ number two and volume four figure three
+No. 5 is alive. ⇒ number five is alive
+NY, CA and TSLA ⇒ ny ca and tsla
+NASA AND THE FBI WARN US ⇒ nasa and the fbi warn us
+MAY 3RD IS THE DAY ⇒ may third is the day
+5–7 June 2020 ⇒ the fifth to the seventh of june twenty twenty
+the 1920s–30s ⇒ the nineteen twenties to the thirties
+£5.99p ⇒ five pounds and ninety nine pence
+a $20-a-month plan ⇒ a twenty dollar a month plan
+a $5-million deal ⇒ a five million dollar deal
+ZIP 90210, PIN 4821 ⇒ zip nine zero two one zero pin four eight two one
+A100-80GB ⇒ a one hundred eighty gigabytes | a one hundred eighty gb
+https://user:pass@host.com ⇒ host dot com
 1,000,000 ⇒ one million
 I have 0 apples and 1 pear. ⇒ i have zero apples and one pear
 It costs 1500 ⇒ it costs fifteen hundred
@@ -540,7 +559,7 @@ def test_other_scripts_lose_what_their_g2p_cannot_read(
         ("the U.S. now", "the US now"),
         ("No!!!!!! What?!?!?", "No!!! What?!?"),
         ("Well... yes. . . no", "Well… yes… no"),
-        ("one -- two - three – four—five", "one — two — three — four—five"),
+        ("one -- two - three – four—five", "one — two — three — four — five"),
         ("[one] {two} «three»", "(one) (two) “three”"),
         ("a , b ;c", "a, b; c"),
         ('one: two, (three) "four"', 'one: two, (three) "four"'),
@@ -775,3 +794,15 @@ def test_long_rows_of_anything_are_read_to_their_end(piece: str, language: str) 
     piece = piece.replace("␣", " ")
     made = spoken(piece * (20_000 // len(piece)) + " end", language)
     assert made.endswith("end")
+
+
+@pytest.mark.parametrize(
+    "word", ["end)—start", "said:“Hi”(quietly", "fox(jumps)over", "hello…world"]
+)
+def test_marks_do_not_join_words(word: str) -> None:
+    assert all(len(re.findall(r"\w+", piece)) <= 1 for piece in spoken(word).split())
+
+
+def test_symbols_that_vanish_are_listed() -> None:
+    assert unread(Spanned.of("I ♥ it, 5 € + 2"), "en-us") == [(2, 3)]
+    assert unread(Spanned.of("plain"), "en-us") == []

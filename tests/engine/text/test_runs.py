@@ -38,7 +38,10 @@ def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         # Chinese characters and kana
         ("en-us", "今日は10月1日です", "ja:今日は10月1日です"),
         ("en-us", "中文 and 日本", "zh:中文 |en-us:and |zh:日本"),
-        ("en-us", "日本 and です", "ja:日本 |en-us:and |ja:です"),
+        ("en-us", "日本 and です", "zh:日本 |en-us:and |ja:です"),
+        ("en-us", "你好 and こんにちは", "zh:你好 |en-us:and |ja:こんにちは"),
+        ("fr-fr", "「東京」、Xで 我", "ja:「東京」、|fr-fr:X|ja:で |zh:我"),
+        ("ja", "你好 and こんにちは", "ja:你好 |en-us:and |ja:こんにちは"),
         ("ja", "日本", "ja:日本"),
         ("zh", "私は学生です。我喜欢", "ja:私は学生です。|zh:我喜欢"),
         ("zh", "12月はです", "ja:12月はです"),
