@@ -126,8 +126,6 @@ async def show_voices(settings: Settings) -> None:
 
 async def show_explanation(settings: Settings, request: SpeechRequest) -> None:
     """Prints as JSON what would be spoken, and what would not."""
-    if not request.text.strip():
-        raise InvalidRequest("There is no text to explain.", param="text")
     from engine import explain  # spaCy takes a second
 
     voice = _voice(settings, settings.voice if request.voice is None else request.voice)
@@ -136,7 +134,8 @@ async def show_explanation(settings: Settings, request: SpeechRequest) -> None:
         explain.explain, settings, request.text, language, request.options
     )
     if message := languages.mismatch(language, voice):
-        told["warnings"].insert(0, {"code": "voice_language", "message": message})
+        whole = {"char_start": 0, "char_end": len(request.text)}
+        told["warnings"].insert(0, {"code": "voice_language", **whole, "message": message})
     print(json.dumps(told, ensure_ascii=False))
 
 
@@ -229,9 +228,11 @@ def main(
         bool, typer.Option("--assets", help="fetch and prepare model and voices")
     ] = False,
     rebuild: Annotated[bool, typer.Option("--build", help="prepare the model anew")] = False,
+    # An option with a value, because a text may begin with a dash: a list does.
     explain: Annotated[
-        bool, typer.Option("--explain", help="show as JSON what would be spoken of the text")
-    ] = False,
+        str | None,
+        typer.Option(metavar="TEXT", help="show as JSON what would be spoken; -: standard input"),
+    ] = None,
     lexicon: Annotated[
         bool, typer.Option("--lexicon-check", help="show what your pronunciations do")
     ] = False,
@@ -252,7 +253,7 @@ def main(
         sys.exit(process.run(show_voices))
 
     async def speak(loaded: Settings) -> None:
-        text = _only(words)
+        text = _only([*(words or []), *([] if explain is None else [explain])])
         if lexicon:
             await check_lexicon(loaded, Path(text) if text else None)
             return
@@ -266,7 +267,7 @@ def main(
         )
         text = _standard_input() if text in (None, "-") else text
         request = SpeechRequest(text=text, voice=voice, speed=speed, lang=lang, options=options)
-        if explain:
+        if explain is not None:
             await show_explanation(loaded, request)
             return
         sink: Sink = WavSink(out) if out else PortAudioSink(loaded.device)
@@ -275,8 +276,8 @@ def main(
     sys.exit(process.run(speak, {"device": device}))
 
 
-def _only(words: list[str] | None) -> str | None:
-    if words and len(words) > 1:
+def _only(words: list[str]) -> str | None:
+    if len(words) > 1:
         raise InvalidRequest(f"There are {len(words)} texts; put one into quotes.", param="text")
     return words[0] if words else None
 

@@ -16,6 +16,7 @@ from engine.text.g2p import G2P
 from engine.text.languages import Language
 from engine.text.lexicon import Lexicon
 from engine.text.lexicon_file import LexiconFile
+from engine.text.passage import Warn
 from engine.text.segment import Segment
 
 
@@ -54,12 +55,16 @@ def explained(
         first character, one past the last] for every word. `warnings`: code, place and message.
     """
     segments = frontend.segments(text, language, options, lexicon)
+    spoken = [segment for segment in segments if segment.phonemes]
+    warnings = [warning for segment in segments for warning in segment.warnings]
+    if not spoken:
+        message = "The text holds nothing that can be spoken."
+        warnings.append(Warn("nothing_to_speak", 0, len(text), message))
     return {
-        "segments": [_segment(segment, options) for segment in segments if segment.phonemes],
+        "segments": [_segment(segment, options) for segment in spoken],
         "warnings": [
             {"code": code, "char_start": start, "char_end": end, "message": message}
-            for segment in segments
-            for code, start, end, message in segment.warnings
+            for code, start, end, message in warnings
         ],
     }
 

@@ -164,13 +164,25 @@ def test_explain_reads_standard_input_and_the_languages_of_voices() -> None:
         (["Hi.", "--voice", "af_heart:60,xx:40"], "no voice 'xx'"),
         (["Hi.", "--voice", ""], "voice"),
         (["Hi.", "there"], "There are 2 texts; put one into quotes"),
-        ([], "There is no text to explain"),
         (["Hi.", "--urls", "long"], "'long'"),
         (["Hi.", "--pause-scale", "9"], "from 0 to 5"),
     ],
 )
 def test_explain_refuses_in_one_sentence(args: list[str], says: str) -> None:
     one_sentence(run_module("engine", "--explain", *args), says)
+
+
+@pytest.mark.parametrize("text", ["", "..."])
+def test_explain_tells_that_there_is_nothing_to_speak(text: str) -> None:
+    told = json.loads(run_module("engine", "--explain", text).stdout)
+    assert told["segments"] == []
+    (warning,) = told["warnings"]
+    assert (warning["code"], warning["char_end"]) == ("nothing_to_speak", len(text))
+
+
+def test_explain_takes_a_text_that_begins_with_a_dash() -> None:
+    told = json.loads(run_module("engine", "--explain", "- one\n- two").stdout)
+    assert [segment["spoken"] for segment in told["segments"]] == ["one", "two"]
 
 
 def test_explain_takes_the_options_of_a_request() -> None:
