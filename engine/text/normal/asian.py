@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from engine.text.normal.rules import Rule, rule
+from engine.text.normal.rules import Match, Rule, rule
 from engine.text.normal.web import Signs
 
 
@@ -46,6 +46,14 @@ def address_signs(language: str) -> Signs:
     return Signs(_ADDRESS[language], _HASHTAG[language])
 
 
+def _time(match: Match) -> str:
+    return f"{match[1]} बजे" if match[2] == "00" else f"{match[1]} बजकर {match[2]} मिनट"
+
+
+def _fraction(match: Match) -> str:
+    return "आधा" if match[0] == "1/2" else f"{match[1]} बटा {match[2]}"
+
+
 def rules(language: str) -> tuple[Rule, ...]:
     """After `marks.WIDTH` and `web.web`."""
     names = _NAMES[language]
@@ -57,6 +65,10 @@ def rules(language: str) -> tuple[Rule, ...]:
         return named, *leftovers
     return (
         rule(r"[।॥]", ".", "।॥"),
+        rule(r"(?<!\w)डॉ\.", "डॉक्टर", "."),
+        rule(r"(?<![\d:])(\d{1,2}):([0-5]\d)(?![\d:])(?: बजे)?", _time, ":"),
+        rule(r"(?<![\d./])(\d{1,3})/(\d{1,3})(?![\d/])", _fraction, "/"),
+        rule(r"(?<![\w-])(\d{1,9}) ?[-–] ?(?=\d{1,9}(?![\w-]))", lambda m: f"{m[1]} से ", "-–"),
         rule(r"(?<=\d),(?=(?:\d\d,){0,6}\d{3}(?!\d))", "", ","),
         rule(
             rf"([{re.escape(''.join(_CURRENCIES))}]) ?(\d++(?:\.\d++)?)",

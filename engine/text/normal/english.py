@@ -7,7 +7,7 @@ last as a quantity. Each rule leaves words, which no later rule takes for anythi
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections.abc import Callable
 
 from engine.text.normal import english_words as words
 from engine.text.normal.rules import (
@@ -21,7 +21,7 @@ from engine.text.normal.rules import (
     rule,
 )
 from engine.text.normal.web import Signs, split_camel
-from engine.text.numbers import Numbers
+from engine.text.numbers import Numbers, of_roman
 from engine.text.spanned import Spanned
 
 SIGNS = Signs(words.ADDRESS, "hashtag")
@@ -35,15 +35,14 @@ _TH = r"(?:st|nd|rd|th)?"
 #: AM or PM; a dot of its own is part of it, one after "PM" is the sentence's
 _HALF = r"(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b\.?))"
 _SIGN = rf"(?P<sign>(?:(?<!\w)(?:US|AU|CA|HK|NZ|Mex|A|C|S|R)|(?<![^\W\d_]))\$|[{re.escape('£€¥₹₩₿₽₺₴₦₱₪₫฿')}])"
+_SPAN_ENDS = {**words.WEEKDAY_OF, **words.MONTH_OF}
 _CODES = [code for code in words.CURRENCIES if code.isalpha()]
 _MONEY_SIZE = (
     rf"(?:[ -]?(?P<size>(?i:{alternatives(words.SIZE_WORDS)}))\b"
     r"| ?(?P<short>(?i:bn|mn|tn|trn|mio|mm)|(?<=\d)[kKmMbBtT])(?!\w))"
 )
 _DASH = r"\s?[-–—]\s?"
-_VALID_ROMAN = re.compile(r"(X{0,3})(IX|IV|V?I{0,3})")
-_ROMAN = r"(?P<roman>[IVX]+)"
-_ROMAN_DIGITS = {"I": 1, "V": 5, "X": 10}
+_ROMAN = r"(?P<roman>[IVXLCDM]{1,15}|[ivx]{2,7})"
 _UNITS = alternatives(words.UNITS)
 _NOT_A_WORD = r"(?!\w|'(?!s\b))"
 
@@ -56,8 +55,21 @@ _DATED = re.compile(
 _YEAR_BEFORE = re.compile(r"\b(?:in|since|year|until|till|circa) \Z", re.I)
 _STREET_NUMBER = re.compile(r"\d\w*(?: [A-Z][\w.]*){1,3} \Z")
 _NAME_BEFORE = re.compile(
-    r"\b(?:(?!(?:The|My|Our|His|Her|Your) )[A-Z][a-z]+|\d{1,4}(?:st|nd|rd|th)) \Z"
+    r"\b(?:(?!(?:The|My|Our|His|Her|Your) )[A-Z][a-z]+|\d{1,4}(?:st|nd|rd|th)|[JS]r\.) \Z"
 )
+_AFTER_STREET = re.compile(r" (?:[NS][EW]?|[EW]|Bridge|Station|Market|School|Church|Park|Pier)\b")
+_DAYS = alternatives(words.WEEKDAY_OF)
+_DAY_BEFORE = re.compile(rf"\b(?:{_DAYS})\.?(?:,|,? and|,? or| to) \Z")
+_ON_DAY = re.compile(r"\b(?:on|by|until|till|every|next|last|this) \Z")
+_DAY_AFTER = re.compile(rf"(?:,|,? and|,? or| to) (?:{_DAYS})\b")
+_ON = re.compile(r"\b(?:on|due|until|till|since|dated) \Z", re.I)
+_MEASURES = re.compile(r" (?!(?:at|and|or|in|to|from|we|I|he|she|it|they)\b)[a-z]")
+#: above twelve, of fractions that are written
+_DENOMINATORS = (15, 16, 20, 24, 30)
+_MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+#: begin a sentence about what I do: Part I liked
+_BEFORE_I = ("Part ", "Page ", "Number ")
+_TURN = re.compile(r" (?:angle|turn|rotation|bend)s?\b")
 _PERIOD = re.compile(r"\b(?:the|early|mid|late|his|her|my|your|our|their)[ -]\Z", re.I)
 _LOWERED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", "+-01234567890123456789")
 _LONG_WORD = re.compile(r"[^\W\d_]{3,}\Z")
@@ -99,15 +111,6 @@ def _stop(match: Match) -> str:
     return "." if match[0].endswith(".") and at_end(match) else ""
 
 
-def _of_roman(numeral: str) -> int:
-    """Its value; 0 if it is none up to 39."""
-    if not _VALID_ROMAN.fullmatch(numeral):
-        return 0
-    values = [_ROMAN_DIGITS[letter] for letter in numeral]
-    signed = [-a if a < b else a for a, b in pairwise([*values, 0])]
-    return sum(signed)
-
-
 def _counts_one(match: Match) -> bool:
     """Whether a quantity stands before a noun: a five meter rope."""
     after = _after(match)
@@ -115,12 +118,18 @@ def _counts_one(match: Match) -> bool:
     return bool(noun and _ARTICLE.search(_before(match)))
 
 
+def _is_day(day: int, month: int) -> bool:
+    """Whether a year may have it."""
+    return 1 <= month <= 12 and 1 <= day <= _MONTH_DAYS[month - 1]
+
+
 def calmed(text: Spanned) -> Spanned:
     """A sentence in capitals as words, which G2P would spell or stress; initialisms stay."""
     capitals = [word for word in _CAPITALS.findall(text.text) if _is_word(word)]
     others = [word for word in _WORD.findall(text.text) if word not in words.INITIALISMS]
     plain = any(len(word) > 4 or word in _FUNCTION_WORDS for word in capitals)
-    if len(capitals) < _SHOUTED or 2 * len(capitals) <= len(others) or not plain:
+    count = len(capitals) + (_SHOUTED_US.search(text.text) is not None)
+    if count < _SHOUTED or 2 * count <= len(others) or not plain:
         return text
 
     def lower(match: Match) -> str:
@@ -136,7 +145,8 @@ def calmed(text: Spanned) -> Spanned:
 
 def _is_word(capitals: str) -> bool:
     """Whether it is said as a word in small letters; without a vowel it cannot be."""
-    known = capitals in words.INITIALISMS or _of_roman(capitals)
+    numeral = set(capitals) <= set("IVX") and of_roman(capitals)
+    known = capitals in words.INITIALISMS or numeral
     return not known and _VOWEL.search(capitals) is not None
 
 
@@ -169,6 +179,7 @@ class English:
 
     def _short_forms(self) -> tuple[Rule, ...]:
         titles, streets = alternatives(words.TITLES), alternatives(words.STREETS)
+        span_ends = alternatives(_SPAN_ENDS)
         rulers, counted = alternatives(words.RULERS), alternatives(words.COUNTED)
         return (
             rule(r"(?<![\w/])(?:C\+\+)(?!\w)", "C plus plus", "+"),
@@ -186,7 +197,8 @@ class English:
             ),
             rule(r"(?<!\w)etc(?:\.|\b)", self._et_cetera),
             rule(
-                rf"(?<!\w)(?!no\. \d{{1,9}} [a-z])(?:{alternatives(words.NUMBERED)})\. ?(?=\d|[IVX]{{2,}}\b)",
+                rf"(?<!\w)(?!no\. \d{{1,9}} [a-z])(?:{alternatives(words.NUMBERED)})\. ?(?=\d|[IVX]{{2,7}}\b|[ivx]{{2,7}}\b)"
+                r"|(?<!\w)(?:Vol|vol|Ch|ch)\. ?(?=[IVX]\b(?! ?[a-z']))",
                 lambda m: words.NUMBERED[m[0].rstrip(". ")] + " ",
                 ".",
             ),
@@ -199,14 +211,17 @@ class English:
             rule(
                 r"(?<![\w.])(Mr|Mrs|Ms|Dr|Prof|St|Mt) (?=[A-Z])", lambda m: words.TITLES[m[1]] + " "
             ),
+            rule(r"(?<!\w)sq\. (?=(?:mi|ft|in|m|km|yd)\b)", "sq ", "."),
             rule(rf"(?<![\w.])({alternatives(words.ABBREVIATIONS)})\.", self._abbreviation, "."),
             rule(r"(?<![\w.])vs(?!\w)", "versus"),
-            rule(r"(?<![\w.])(?<!\d )(Co|min|est)\.(?= [a-z]|,)", self._before_lower, "."),
+            rule(r"(?<![\w.])(?<!\d )(Co|min|est)\.(?= [a-z\d]|,)", self._before_lower, "."),
+            rule(r"(?<![\w.])ed\.(?= by\b)", "edited", "."),
             rule(
-                rf"(?<!\w)({alternatives(words.WEEKDAY_OF)})\.(?=,| [A-Z\d])",
-                lambda m: words.WEEKDAY_OF[m[1]],
-                ".",
+                rf"(?<!\w)({span_ends})\.?{_DASH}({span_ends})(?!\w)\.?",
+                lambda m: f"{_SPAN_ENDS[m[1]]} to {_SPAN_ENDS[m[2]]}" + _stop(m),
+                "-–—",
             ),
+            rule(rf"(?<!\w)({alternatives(words.WEEKDAY_OF)})(?!\w)\.?", self._weekday, "MTWFS"),
             rule(
                 rf"(?<!\w)({alternatives(words.MONTH_OF)})\.(?=,? )",
                 lambda m: words.MONTH_OF[m[1]],
@@ -219,8 +234,34 @@ class English:
                 lambda m: m[0].replace(" ", "").replace("&", " and "),
                 "&",
             ),
-            rule(rf"(?<!\w)((?:{rulers}) (?:the )?){_ROMAN}{_NOT_A_WORD}", self._ruler, "IVX"),
-            rule(rf"(?<!\w)((?i:{counted})s? ){_ROMAN}{_NOT_A_WORD}", self._counted, "IVX"),
+            rule(
+                rf"(?<!\w)(?!Malcolm X)((?:{rulers}) (?:the )?)(?P<roman>[IVX]+){_NOT_A_WORD}",
+                self._ruler,
+                "IVX",
+            ),
+            rule(r"(?<!\w)Mk\.? ?(?=\d|[IVX]+\b)", "Mark ", "M"),
+            rule(
+                r"(?<!\w)(?!I )([IVX]{1,7})(?:th|st|nd|rd)?(?=[ -](?:century|centuries|dynasty)\b)",
+                lambda m: self._roman(m, self._numbers.ordinal),
+                "IVX",
+            ),
+            rule(
+                r"(?<!\w)(M(?:CM|M|DC{0,3})[CLXVI]{2,9})(?!\w)",
+                lambda m: self._roman(m, self._numbers.year),
+                "M",
+            ),
+            rule(r"(?<!\w)\(([ivx]{1,5})\)", self._item, "ivx"),
+            rule(
+                r"(?<![\w-])([ivx]{2,7}|[IVX]{2,7})(?=[-–]([ivx]{2,7}|[IVX]{2,7})(?![\w-]))[-–]",
+                lambda m: f"{m[1]} to " if of_roman(m[1]) and of_roman(m[2]) else m[0],
+                "-–",
+            ),
+            rule(
+                r"(?<!\w)((?:[ivx]{2,7}|[IVX]{2,7})(?= to (?:[ivx]{2,7}|[IVX]{2,7})\b)|(?<=[iIvVxX] to )(?:[ivx]{2,7}|[IVX]{2,7})(?!\w))",
+                lambda m: self._roman(m, self._numbers.cardinal),
+                "IVXivx",
+            ),
+            rule(rf"(?<!\w)((?i:{counted})s? ){_ROMAN}{_NOT_A_WORD}", self._counted, "IVXLivx"),
             rule(
                 r"(?<!\w)([A-Z][a-z]{2,} )(?P<roman>II|III|VII|VIII|XII|XIII|XIV|XVI)"
                 + _NOT_A_WORD,
@@ -241,8 +282,8 @@ class English:
 
     @staticmethod
     def _street(match: Match) -> str:
-        before, after = _before(match, 40), _after(match, 2)
-        named = after[:1] == " " and after[1:].isupper()
+        before, after = _before(match, 40), _after(match)
+        named = after[:1] == " " and after[1:2].isupper() and not _AFTER_STREET.match(after)
         if not _NAME_BEFORE.search(before) or (named and not _STREET_NUMBER.search(before)):
             return match[0]
         return words.STREETS[match[1]] + _stop(match)
@@ -250,6 +291,17 @@ class English:
     @staticmethod
     def _abbreviation(match: Match) -> str:
         return words.ABBREVIATIONS[match[1]] + _stop(match)
+
+    @staticmethod
+    def _weekday(match: Match) -> str:
+        """Mon, Wed, Sat and Sun are also words, unless a dot or another day is next to them."""
+        before, after = _before(match), _after(match)
+        if match[1] in ("Mon", "Wed", "Sat", "Sun"):
+            ends = at_end(match) and not _ON_DAY.search(before)
+            dotted = match[0][-1] == "." and not ends and not before.lower().endswith("the ")
+            if not dotted and not _DAY_BEFORE.search(before) and not _DAY_AFTER.match(after):
+                return match[0]
+        return words.WEEKDAY_OF[match[1]] + _stop(match)
 
     @staticmethod
     def _before_lower(match: Match) -> str:
@@ -262,7 +314,7 @@ class English:
         return letters + _stop(match)
 
     def _ruler(self, match: Match) -> str:
-        value = _of_roman(match["roman"])
+        value = of_roman(match["roman"])
         after = _after(match, 4)
         alone = match["roman"] == "I" and not (re.match(r"[.,;:)]| of ", after) or at_end(match))
         if not value or alone:
@@ -270,10 +322,24 @@ class English:
         the = "" if match[1].endswith("the ") else "the "
         return f"{match[1]}{the}{self._numbers.ordinal(str(value))}"
 
+    @staticmethod
+    def _roman(match: Match, said: Callable[[str], str]) -> str:
+        value = of_roman(match[1])
+        return said(str(value)) if value else match[0]
+
+    def _item(self, match: Match) -> str:
+        """One of a row; a single letter only next to another of them."""
+        near = {"i": ("(ii)", _after(match, 200)), "v": ("(iv)", _before(match, 200))}
+        near["x"] = ("(ix)", _before(match, 200))
+        value, (other, where) = of_roman(match[1]), near.get(match[1], ("", ""))
+        return f"({self._numbers.cardinal(str(value))})" if value and other in where else match[0]
+
     def _counted(self, match: Match) -> str:
-        value = _of_roman(match["roman"])
-        pronoun = match["roman"] == "I" and match[1] == "Part " and _NOUN.match(_after(match))
-        if not value or pronoun or (len(match["roman"]) == 1 and match[1][0].islower()):
+        value = of_roman(match["roman"])
+        pronoun = match["roman"] == "I" and match[1] in _BEFORE_I and _NOUN.match(_after(match))
+        told = match[1] in ("volume ", "chapter ") and not _NOUN.match(_after(match))
+        lower = match[1][0].islower() and not told
+        if not value or pronoun or (len(match["roman"]) == 1 and lower):
             return match[0]
         return match[1] + self._numbers.cardinal(str(value))
 
@@ -282,9 +348,20 @@ class English:
     def _dates(self) -> tuple[Rule, ...]:
         time = r"(?:[T ](?P<hour>[01]\d|2[0-4]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
         time += r"(?:[.,]\d{1,9})?(?P<zone>Z|[+-][01]\d:?[0-5]\d)?)?"
-        iso = r"(?<![\w-])(?P<year>\d{4})([-/])(?P<month>0?[1-9]|1[0-2])\2(?P<day>0[1-9]|[12]\d|3[01]|[1-9])"
+        iso = r"(?<![\w-])(?P<year>\d{4})([-/]|\.(?=\d\d\.\d\d(?!\d)))(?P<month>0?[1-9]|1[0-2])\2(?P<day>0[1-9]|[12]\d|3[01]|[1-9])"
         after = r"(?:,? (?P<year>(?:1\d|20)\d\d)(?![\w:]|[.,]\d|-\d))?"
         return (
+            rule(
+                r"(?<![\w.,/-])((?:19|20)(\d\d))-(0[1-9]|1[0-2])(?![\w/-]|[.,]\d)",
+                self._year_and_month,
+                "-",
+            ),
+            rule(
+                r"(?<![\w.,/-])(\d{1,2})/(\d{1,2})(?![\w/\"]|[.,]\d| ?=)",
+                self._day_of_month,
+                "/",
+            ),
+            rule(r"(?<![\w'])'(\d\d)(?![\w']|[.,]\d)", lambda m: self._minutes(m[1]), "'"),
             rule(rf"(?<=\d) ?[-–] ?(?={_MONTH.replace('?P<month>', '?:')})", " to ", "-–"),
             rule(
                 rf"(?<![\w.,/:-])(?<!the ){_DAY}{_TH}(?:{_DASH}| to )"
@@ -328,7 +405,7 @@ class English:
     def _iso(self, match: Match) -> str:
         date = self._date(words.MONTHS[int(match["month"]) - 1], match["day"], match["year"])
         if not match["hour"]:
-            return date
+            return self._dated(match, date)
         time = self._clock(match["hour"], match["minute"], match["second"] or "00", exact=False)
         zone = match["zone"] or ""
         if zone == "Z":
@@ -345,11 +422,32 @@ class English:
         day, month = (one, two) if self._british or match[2] == "." else (two, one)
         if month > 12:
             day, month = month, day
-        if not (1 <= month <= 12 and 1 <= day <= 31) or (match[2] != "/" and len(year) == 2):
+        if not _is_day(day, month) or (match[2] != "/" and len(year) == 2):
             return match[0]
         if len(year) == 2:
             year = ("20" if int(year) < 70 else "19") + year
-        return self._date(words.MONTHS[month - 1], str(day), year)
+        return self._dated(match, self._date(words.MONTHS[month - 1], str(day), year))
+
+    @staticmethod
+    def _dated(match: Match, date: str) -> str:
+        """With one article."""
+        return date.removeprefix("the ") if _before(match, 4).lower() == "the " else date
+
+    def _year_and_month(self, match: Match) -> str:
+        """2024-03; 2004-05 are two years."""
+        if int(match[3]) > int(match[2]):
+            return f"{self._year(match[1])} to {self._minutes(match[3])}"
+        return f"{words.MONTHS[int(match[3]) - 1]} {self._year(match[1])}"
+
+    def _day_of_month(self, match: Match) -> str:
+        """12/25, where it can hardly be a fraction."""
+        one, two = int(match[1]), int(match[2])
+        day, month = (one, two) if self._british else (two, one)
+        told = _ON.search(_before(match)) and not _MEASURES.match(_after(match))
+        odd = not self._british and day > 12 and day not in _DENOMINATORS
+        if not _is_day(day, month) or not (told or odd):
+            return match[0]
+        return self._dated(match, self._date(words.MONTHS[month - 1], str(day), None))
 
     @staticmethod
     def _month_name(match: Match) -> str:
@@ -381,7 +479,32 @@ class English:
                 lambda m: f"{m[1]}:{m[2]}",
                 ".",
             ),
+            rule(
+                rf"(?<!\w)({alternatives(words.BIBLE)})\.? (\d{{1,3}}):([1-9]\d{{0,2}})(?![\w:])",
+                lambda m: f"{words.BIBLE[m[1]]} {m[2]} {m[3]}",
+                ":",
+            ),
+            rule(
+                r"(?:(?<=won )|(?<=lost )|(?<=score )|(?<=victory ))(\d{1,3}):(?=\d)",
+                lambda m: f"{m[1]} to ",
+                ":",
+            ),
             rule(rf"(?<![\w:.,$£€]){clock}(?:\s?{_HALF})?", self._time, ":"),
+            rule(
+                r"(?<![\w:.,$£€])(\d{2}):(0\d)(?![\w:]|[.,]\d)",
+                lambda m: f"{self._numbers.cardinal(m[1])} {self._minutes(m[2])}",
+                ":",
+            ),
+            rule(
+                r"(?<!\w)(?P<hour>[01]?\d|2[0-3])h(?P<minute>[0-5]\d)(?!\w)",
+                lambda m: self._clock(m["hour"], m["minute"], None),
+                "h",
+            ),
+            rule(
+                r"(?<![\w.:])()(\d{1,3})m\s?([0-5]?\d)s(?!\w)|(?<![\w°])()(\d{1,2})' ?(1[2-9]|[2-5]\d)\"",
+                self._duration,
+                "m'",
+            ),
             rule(rf"(?<![\w:.,$£€])(?P<hour>1[0-2]|0?[1-9])\s?{_HALF}", self._hour, DIGITS),
             rule(
                 r"(?<![\w.:])(\d{1,3})h\s?([0-5]?\d)(?:m|min)(?:\s?([0-5]?\d)s)?(?!\w)",
@@ -426,7 +549,8 @@ class English:
         return match["half"][0].upper() + "M" + _stop(match)
 
     def _duration(self, match: Match) -> str:
-        names = zip(match.groups(), ("hour", "minute", "second"), strict=True)
+        groups = match.groups()[-3:] if match.groups()[-1] else match.groups()[:3]
+        names = zip(groups, ("hour", "minute", "second"), strict=True)
         return " ".join(self._counted_unit(value, name) for value, name in names if value)
 
     # ------------------------------------------------------------------ numbers that are names
@@ -438,6 +562,12 @@ class English:
                 self._code,
                 "-",
             ),
+            rule(
+                r"(?<![\w.-])(7[0-8]7)-(?=[1-9](?:00)?(?:ER|LR)?(?!\w))",
+                lambda m: self._paired(m[1]) + " ",
+                "-",
+            ),
+            rule(r"(?<![\w.])555 \d{4}(?![\w-]|[.,]\d)", self._phone, "5"),
             rule(r"(?<![\w.-])([A-Za-z]{1,3}\d{1,4})-(?=\d{2,5}[A-Z])", lambda m: m[1] + " ", "-"),
             rule(
                 r"(?i:(?<=\bzip )|(?<=\bzip code )|(?<=\bpin )|(?<=\bcode ))\d{4,6}(?![\w-]|[.,]\d)"
@@ -446,7 +576,7 @@ class English:
                 DIGITS,
             ),
             rule(
-                r"(?<![\w.,])\d{1,3}(?:[. \u00a0\u202f]\d{3})++,\d\d?(?![\w,]|\.\d)",
+                r"(?<![\w.,])\d{1,3}(?:[. \u00a0\u202f]\d{3}){1,8}+,\d\d?(?![\w,]|\.\d)",
                 lambda m: re.sub(r"[.\s]", "", m[0]).replace(",", "."),
                 ",",
             ),
@@ -459,7 +589,7 @@ class English:
                 r"(?<!\w)\(0\d\) \d{4} \d{4}(?!\w)|(?<![\w.-])07\d{3} \d{6}(?!\w)", self._phone, "0"
             ),
             rule(
-                r"(?<![\w.,])\d{1,3}(?:(?: \d{3}){2,}+| 000)(?![\w.,-]\d|\w)",
+                r"(?<![\w.,])\d{1,3}(?:(?: \d{3}){2,8}+| 000)(?![\w.,-]\d|\w)",
                 lambda m: m[0].replace(" ", ""),
                 DIGITS,
             ),
@@ -538,6 +668,7 @@ class English:
         amount = rf"(?P<amount>\d++,\d\d(?!\d|,\d)|{NUMBER})"
         before = rf"(?:(?<!\w)(?P<code>{codes})|{_SIGN})"
         return (
+            rule(rf"(?<=\d[kKmMbBtT]){_DASH}(?={other}\d)", " to ", "-–—"),
             rule(
                 rf"{minus}{before} ?(?P<late>-(?=[\d.]))?{amount}{until}(?:{_MONEY_SIZE})?{per}(?:[sp](?!\w))?",
                 self._amount,
@@ -552,7 +683,7 @@ class English:
         )
 
     def _amount(self, match: Match) -> str:
-        per = f" per {words.PER[match['per']]}" if match["per"] else ""
+        per = f" per {self._spelled(words.PER[match['per']])}" if match["per"] else ""
         return self._price(match) + per
 
     def _price(self, match: Match) -> str:
@@ -588,6 +719,7 @@ class English:
                 self._scientific,
                 "eE",
             ),
+            rule(r"(?<=[A-Za-z])~(\d{1,3})~", lambda m: f" {m[1]} ", "~"),
             rule(
                 r"(?<=[\w)])(?:\^\(?([-+]?\d{1,9})\)?|([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,9}))",
                 self._power,
@@ -604,10 +736,17 @@ class English:
                 "x",
             ),
             rule(
+                r"(?<=\d)( ?(?:[cdmk]?m|in|ft|px|yd)) ?[x×] ?(?=\d)",
+                lambda m: f"{m[1]} by ",
+                "x×",
+            ),
+            rule(
                 r"(?<=\d)\s?x\s?(?=\d)",
                 lambda m: " times " if "=" in m.string else " by ",
                 "x",
             ),
+            rule(r"(?<=[a-z]{2})\*([a-z]{2,20})\*(?=[a-z]{2})", lambda m: m[1], "*"),
+            rule(r"\^_{1,9}\^|\^(?=\s?(?:[|,.;)]|\Z))", " ", "^"),
             rule(r"(?<=\w)\*\*(?=\d)", " to the power of ", "*"),
             rule(r"(?<=[\w)])(?:\*| \* )(?=[\w(])", " times ", "*"),
         )
@@ -643,26 +782,64 @@ class English:
         end = r"(?![\w/²³^]|\.\w|'[a-z])"
         return (
             rule(r"(?<=\d{3}0s)\s?[-–]\s?'?(?=\d0s(?!\w))", " to the ", "-–"),
-            rule(r"(\d(?:%|°[CF]?|[a-zA-Z]{1,3}))[-–](?=\d)", lambda m: f"{m[1]} to ", "-–"),
-            rule(r"(?<=\d)\s?[–-]\s?(?=\.?\d)", " to ", "-–"),
+            rule(
+                rf"{NUMBER_START}(?P<low>{NUMBER})[-–—](?P<amount>{NUMBER})(?P<space>[ ]?){unit}{power}{per}{end}",
+                self._measured,
+                "-–—",
+            ),
+            rule(r"(\d(?:%|°[CF]?|[a-zA-Z]{1,3}))[-–—](?=\d)", lambda m: f"{m[1]} to ", "-–—"),
+            rule(r"(?<=\d)(?:\s?[–-]\s?|—|\.\.)(?=\.?\d)", " to ", "-–—."),
             rule(r"(?<![\w)%°'\"])-(?=\.?\d)", "minus ", "-"),
             rule(r"(?<![\w)+])\+(?=\.?\d)", "plus ", "+"),
             rule(r"~\s?(?=[\d.])", "about ", "~"),
-            rule(r"(?<=\d) ?in\b\.?(?= (?:wide|tall|long|high|deep|thick|by|x)\b)", " inches", "n"),
-            rule(r"(?<!\w)([1-9])' ?(\d|1[01])(?:\"|'')", self._height, "'"),
             rule(
-                rf"{NUMBER_START}({NUMBER})'(?= (?:tall|long|wide|high|deep|by|x)\b)",
-                lambda m: self._counted_unit(m[1], "foot", single=_counts_one(m)),
+                r"(?<=\d) ?in\b\.?(?= (?:wide|tall|long|high|deep|thick|by|x|of (?:rain|snow))\b)",
+                " inches",
+                "n",
+            ),
+            rule(
+                r"(?<![\w.])(\d{1,3})°\s?(\d{1,2})'\s?(?:(\d{1,2})\"\s?)?([NSEW]?)(?!\w)",
+                self._arc,
+                "°",
+            ),
+            rule(
+                r"(?<![\w.])(\d{1,3})' ?(\d|1[01])(?:\"|'')|(?<![\w.])([4-7])'(\d|1[01])(?![\w'])",
+                self._height,
                 "'",
             ),
+            rule(
+                rf"{NUMBER_START}({NUMBER})'(?= (?:tall|long|wide|high|deep|by|x)\b)"
+                rf"|(?:(?<= by )|(?<= x ))({NUMBER})'(?!\w)",
+                lambda m: self._counted_unit(m[1] or m[2], "foot", single=_counts_one(m)),
+                "'",
+            ),
+            rule(r"(?:(?<=\d/\d)|(?<=/\d\d))\"", self._fraction_of_inch, '"'),
             rule(rf"{NUMBER_START}({NUMBER})\"", self._inches, '"'),
+            rule(
+                r"(?<=\d/\d) ?(tsp|tbsp|oz|lbs?|mi|km|gal)(?!\w)\.?",
+                lambda m: " " + words.UNITS[m[1]] + _stop(m),
+                "/",
+            ),
+            rule(
+                rf"(?<= per )({alternatives(words.PER_UNITS)})(?!\w)",
+                lambda m: self._spelled(words.UNITS[m[1]]),
+                "p",
+            ),
+            rule(
+                r"(?<![\w./])(\d{1,3})/(5|10|100)(?= (?:stars?|points?|dentists|doctors|people)\b)"
+                r"|(?<![\w/])(\d{1,3}\.\d)/(\d{1,3})(?![\w/]|\.\d)",
+                lambda m: f"{m[1] or m[3]} out of {m[2] or m[4]}",
+                "/",
+            ),
+            rule(r"(?<=\d)A(?= (?:fuse|current|charger|breaker|circuit)\b)", " amp", "A"),
+            rule(r"(?<![\w.])(\d{1,2})p(?!\w)", lambda m: f"{m[1]} pence", "p"),
             rule(
                 rf"{NUMBER_START}(?P<whole>\d{{1,3}})[ -](?P<top>[1-9]\d?)/(?P<below>[1-9]\d{{0,2}})(?![\w/])",
                 self._mixed,
                 "/",
             ),
             rule(
-                rf"{NUMBER_START}(?<!/)(?P<top>\d{{1,3}}) ?/ ?(?P<below>[1-9]\d{{0,3}})(?![\w/]|\.\d)",
+                rf"{NUMBER_START}(?<!/)(?P<top>\d{{1,3}}) ?/ ?(?P<below>[1-9]\d{{0,3}})(?:(?:th|rd)s?)?(?![\w/]|\.\d)",
                 self._fraction,
                 "/",
             ),
@@ -677,13 +854,25 @@ class English:
         )
 
     def _height(self, match: Match) -> str:
-        return f"{self._numbers.cardinal(match[1])} foot {self._numbers.cardinal(match[2])}"
+        feet, inches = match[1] or match[3], match[2] or match[4]
+        return f"{self._numbers.cardinal(feet)} foot {self._numbers.cardinal(inches)}"
+
+    def _arc(self, match: Match) -> str:
+        """A place on the globe."""
+        names = zip(match.groups()[:3], ("degree", "minute", "second"), strict=True)
+        parts = [self._counted_unit(value, name) for value, name in names if value]
+        parts += filter(None, [words.COMPASS.get(match[4])])
+        return " ".join(parts)
 
     def _inches(self, match: Match) -> str:
         """A sign that closes no quotation is inches."""
         if len(_OPEN_QUOTE.findall(_before(match, 200))) % 2:
             return match[0]
         return self._counted_unit(match[1], "inch", single=_counts_one(match))
+
+    @staticmethod
+    def _fraction_of_inch(match: Match) -> str:
+        return match[0] if len(_OPEN_QUOTE.findall(_before(match, 200))) % 2 else " inch"
 
     def _mixed(self, match: Match) -> str:
         top, below = match["top"], match["below"]
@@ -697,7 +886,7 @@ class English:
         if top == below:
             return f"{top} out of {below}"
         if int(top) >= int(below) or (len(below) > 2 and below not in ("100", "1000")):
-            return f"{top} slash {below}"
+            return f"{top} {'divided by' if ' / ' in match[0] else 'slash'} {below}"
         return ("one " if top == "1" else "") + self._part(top, below)
 
     def _part(self, top: str, below: str) -> str:
@@ -726,9 +915,12 @@ class English:
         power = match["power"]
         if power:
             name = ("square " if power in ("²", "^2", " squared") else "cubic ") + name
-        single = match["space"] == "-" or _counts_one(match)
+        turned = unit == "°" and _TURN.match(_after(match)) is not None
+        single = match["space"] == "-" or turned or _counts_one(match)
+        low = match.groupdict().get("low")
         per = f" per {words.PER[match['per']]}" if match["per"] else ""
-        return self._spelled(self._counted_unit(match["amount"], name, single=single) + per)
+        spoken = self._spelled(self._counted_unit(match["amount"], name, single=single) + per)
+        return f"{self._value(low)} to {spoken}" if low else spoken
 
     def _counted_unit(self, amount: str, unit: str, *, single: bool = False) -> str:
         value = self._value(amount)
@@ -737,7 +929,7 @@ class English:
         first, _, rest = unit.partition(" ")
         if first in ("square", "cubic", "fluid"):
             return f"{value} {first} {self._plural(rest)}"
-        if rest == "hour":  # watt hours
+        if rest in ("hour", "meter"):  # watt hours
             return f"{value} {unit}s"
         return f"{value} {self._plural(first)} {rest}".rstrip()
 
@@ -752,7 +944,7 @@ class English:
     # ------------------------------------------------------------------ all other numbers
 
     def _plain_numbers(self) -> tuple[Rule, ...]:
-        countable = alternatives(words.COUNTABLE)
+        countable, counting = alternatives(words.COUNTABLE), alternatives(words.COUNTING)
         return (
             rule(r"(?<!\w)#\s?(?=\d)", "number ", "#"),
             rule(r"(?<!\w)(\d{3,4})([pi])(?!\w)", lambda m: f"{self._paired(m[1])} {m[2]}", "pi"),
@@ -761,7 +953,7 @@ class English:
             rule(r"(?<=\d)-(?=[^\W\d_])|(?<=[^\W\d_])-(?=\d)", " ", "-"),
             rule(r"\d(?=[^\W\d_])|[^\W\d_](?=\d)", lambda m: m[0] + " ", DIGITS),
             rule(
-                rf"(?<!\w)(?<!\d[.,])(1\d{{3}}|20\d\d)(?!\w|[.,]\d)(?=(?P<noun> (?:{countable})\b)?)",
+                rf"(?<!\w)(?<!\d[.,])(1\d{{3}}|20\d\d)(?!\w|[.,]\d)(?=(?P<noun> (?:(?:{counting}) ){{0,2}}(?:{countable})\b)?)",
                 self._bare,
                 "12",
             ),

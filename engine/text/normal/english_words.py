@@ -87,7 +87,11 @@ UNITS = {
     "Wh": "watt hour", "kWh": "kilowatt hour", "MWh": "megawatt hour", "V": "volt",
     "mV": "millivolt", "kV": "kilovolt", "mA": "milliamp", "mAh": "milliamp hour", "Ω": "ohm",
     "kΩ": "kilohm", "J": "joule", "kJ": "kilojoule", "N": "newton", "Pa": "pascal",
-    "hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "cal": "calorie",
+    "kgs": "kilogram", "kms": "kilometer", "kbit": "kilobit", "Kbit": "kilobit",
+    "Mbit": "megabit", "Gbit": "gigabit", "atm": "atmosphere", "VDC": "volt DC", "VAC": "volt AC",
+    "µA": "microamp", "µF": "microfarad", "nF": "nanofarad", "pF": "picofarad",
+    "N·m": "newton meter", "sq mi": "square mile", "sq km": "square kilometer",
+    "sq in": "square inch", "sq yd": "square yard", "hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "cal": "calorie",
     "kcal": "kilocalorie", "hp": "horsepower", "dB": "decibel", "lm": "lumen", "mol": "mole",
     "ha": "hectare", "px": "pixel", "pt": "point", "MP": "megapixel", "fps": "frame per second",
     "mph": "mile per hour", "mpg": "mile per gallon", "kph": "kilometer per hour",
@@ -119,7 +123,12 @@ PER = {
     "lb": "pound", "gal": "gallon", "person": "person", "week": "week", "night": "night",
     "head": "head", "user": "user", "seat": "seat", "share": "share", "mile": "mile",
     "hour": "hour", "minute": "minute", "second": "second", "oz": "ounce", "token": "token",
+    "kgs": "kilogram", "m²": "square meter", "ft²": "square foot", "m³": "cubic meter",
 }  # fmt: skip
+#: units that are one after "per"
+PER_UNITS = ("lb", "oz", "kg", "mg", "km", "cm", "gal", "sq ft", "sq m", "kWh", "GB", "MB", "hr")
+
+COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 
 #: units that are words or names of something else when a space is before them
 ONLY_CLOSE = frozenset({"in", "us", "J", "N", "pt", "º"})
@@ -133,7 +142,8 @@ ABBREVIATIONS = {
     "Assn": "Association", "Intl": "International", "misc": "miscellaneous", "incl": "including",
     "excl": "excluding", "esp": "especially", "max": "maximum", "temp": "temperature",
     "avg": "average", "tel": "telephone", "Tel": "Telephone", "appt": "appointment",
-    "Mts": "Mountains", "cont": "continued", "orig": "originally", "eg": "for example", "ie": "that is",
+    "Mts": "Mountains", "cont": "continued", "orig": "originally", "viz": "namely", "cf": "compare",
+    "asst": "assistant", "mgr": "manager", "ibid": "ibidem", "eg": "for example", "ie": "that is",
 }  # fmt: skip
 
 #: before a name, always with a dot or a name after it
@@ -159,6 +169,7 @@ NUMBERED = {
     "art": "article", "Ref": "Reference", "ref": "reference", "Ex": "Example", "ex": "example",
     "Tab": "Table", "tab": "table", "Pt": "Part", "pt": "part", "Ep": "Episode", "ep": "episode",
     "Nr": "Number", "nr": "number", "ca": "circa", "c": "circa", "est": "estimated", "Rm": "Room",
+    "ext": "extension", "Ext": "Extension",
 }  # fmt: skip
 
 #: with dots inside, lower case, without the last
@@ -217,6 +228,9 @@ COUNTED = [
     "Schedule",
     "Annex",
     "Windows",
+    "Page",
+    "Number",
+    "Reference",
 ]
 #: and after these it is an ordinal
 RULERS = [
@@ -297,6 +311,27 @@ RULERS = [
     "Julius",
 ]
 
+#: before a chapter and a verse
+BIBLE = {
+    "Gen": "Genesis", "Ex": "Exodus", "Exod": "Exodus", "Lev": "Leviticus", "Num": "Numbers",
+    "Deut": "Deuteronomy", "Josh": "Joshua", "Judg": "Judges", "Ps": "Psalm", "Prov": "Proverbs",
+    "Eccl": "Ecclesiastes", "Isa": "Isaiah", "Jer": "Jeremiah", "Ezek": "Ezekiel", "Dan": "Daniel",
+    "Matt": "Matthew", "Rom": "Romans", "Cor": "Corinthians", "Gal": "Galatians",
+    "Eph": "Ephesians", "Phil": "Philippians", "Heb": "Hebrews", "Rev": "Revelation",
+} | {
+    name: name
+    for name in (
+        *("Genesis", "Exodus", "Leviticus", "Deuteronomy", "Joshua", "Psalm", "Psalms", "Proverbs"),
+        *("Isaiah", "Jeremiah", "Daniel", "Matthew", "Mark", "Luke", "John", "Acts", "Romans"),
+        *("Corinthians", "Galatians", "Ephesians", "Philippians", "Hebrews", "Revelation"),
+    )
+}  # fmt: skip
+
+#: what may stand between a number and what it counts
+COUNTING = (
+    *("more", "other", "different", "new", "old", "very", "such", "extra", "additional", "active"),
+    *("total", "young", "local", "small", "large", "big", "free", "separate", "unique"),
+)
 #: words that a bare number of four digits counts; after any other it is read like a year
 COUNTABLE = [
     "people",
@@ -365,6 +400,14 @@ COUNTABLE = [
     "characters",
     "pixels",
     "barrels",
+    "chairs",
+    "tables",
+    "jobs",
+    "players",
+    "visitors",
+    "customers",
+    "messages",
+    "images",
     "gallons",
     "cups",
 ]

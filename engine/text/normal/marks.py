@@ -74,6 +74,7 @@ WIDTH = rule(r"[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]", _compatible)
 PRELUDE = (
     rule(r"[\uff01-\uff5e]", _compatible),
     rule("[" + re.escape("".join(_SAME)) + "]", lambda match: _SAME[match[0]]),
+    rule(r"(?<=[^\W\d_])''(?=[^\W\d_])", "'", "'"),
     rule(r"[^\D0-9]", _digit),
     rule(f"[{_VULGAR}]", _vulgar, _VULGAR),
     rule(f"[{_CIRCLED}{_ROMAN}]", _number),

@@ -11,11 +11,12 @@ import re
 from engine.text.normal.romance_words import Tongue
 from engine.text.normal.rules import DIGITS, Match, Rule, alternatives, at_end, rule
 from engine.text.normal.web import Signs, split_camel
-from engine.text.numbers import Numbers
+from engine.text.numbers import Numbers, of_roman
 
-#: thousands by dot or space, decimals by comma; or plain, with decimals by comma or dot
+#: thousands by dot or space, decimals by comma; or plain, with decimals by comma or dot. After a
+#: space a number may begin again, so that only so many groups may be read
 _NUMBER = (
-    r"(?:\d{1,3}(?:(?:\.\d{3})++|(?:[ \u00a0\u202f]\d{3})++)(?!\d)(?:,\d++)?|\d++(?:[.,]\d++)?)"
+    r"(?:\d{1,3}(?:(?:\.\d{3})++|(?:[ \u00a0\u202f]\d{3}){1,4}+)(?!\d)(?:,\d++)?|\d++(?:[.,]\d++)?)"
 )
 _START = r"(?<!\w)(?<!\d[.,])"
 _GROUPED = re.compile(r"\d{1,3}(?:[.\s]\d{3})+(?:,\d+)?")
@@ -35,6 +36,22 @@ _MILLIONS = re.compile(
     r"(?:millón|millones|millions?|milion[ei]|milhão|milhões|milliards?|miliard[oi])\Z"
 )
 _NOUN = re.compile(r" [^\W\d_]{3,}")
+#: in all four languages
+_CHAPTERS = (
+    "(?i:capítulos?|chapitres?|capitol[oi]|tomos?|tomes?|volumes?|volumen|act[oe]s?|atto|partes?"
+    "|partie|sección|section|sezione|seção|título|titre|titolo|fase|tipo|type)"
+)
+_COUNTED = rf"(?:{_CHAPTERS}|(?i:siglos?|séculos?))"
+#: queens, and the World Wars
+_FEMININE_NAMES = (
+    *("Isabel", "María", "Maria", "Elisabetta", "Caterina", "Catarina", "Catalina", "Juana"),
+    *("Mundial", "Mondiale"),
+)
+_RULERS = (
+    "(?:Felipe|Filipe|Carlos|Carlo|Charles|Alfonso|Afonso|Fernando|Pedro|Enrique|Henri|Philippe"
+    "|Juan|João|Pío|Pio|Benedicto|Benedetto|Francisco|François|Napoleón|Napoléon|Napoleone|Umberto"
+    f"|{'|'.join(_FEMININE_NAMES)})"
+)
 _LOW = "⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
 _FEMININE_ORDINALS = ("ª", "re", "ère", "nde")
 
@@ -65,6 +82,14 @@ class Romance:
                 lambda m: m[0].replace(".", "") + "." * at_end(m),
                 ".",
             ),
+            rule(
+                rf"(?<!\w)(?P<word>{_COUNTED} |{_RULERS} |[A-ZÀ-Ý][a-zà-ÿ]{{2,20}} (?=[IVX]{{2}}))"
+                r"(?P<roman>[IVX]{1,7})(?!\w|'\w)",
+                self._roman,
+                "IVX",
+            ),
+            rule(r"(?<!\w)(?P<roman>[IVX]{1,7})(?= secolo\b)", self._century, "IVX"),
+            rule(r"(?<!\w)(?P<roman>[IVX]{1,7})(?:ème|er|re|e)(?!\w)", self._century, "IVX"),
             rule(r"(?<!\w)[a-z]{2,}+(?:[A-Z]++[a-z0-9]*+)+(?!\w)", lambda m: split_camel(m[0])),
             rule(
                 r"(?<![\w-])(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>[0-3]\d)(?![\w-])",
@@ -128,6 +153,28 @@ class Romance:
         stop = "." if match[0].endswith(".") and at_end(match) else ""
         return self._words.abbreviations[match[0]] + stop
 
+    def _roman(self, match: Match) -> str:
+        """Chapters are counted, kings and centuries have a place."""
+        value, word = of_roman(match["roman"]), match["word"]
+        if not value:
+            return match[0]
+        if value > self._words.ranked or re.fullmatch(_CHAPTERS, word.rstrip()):
+            return word + self._numbers.cardinal(str(value))
+        return word + self._rank(value, feminine=word.rstrip() in _FEMININE_NAMES)
+
+    def _century(self, match: Match) -> str:
+        """XIXe siècle, XIX secolo."""
+        value = of_roman(match["roman"])
+        if not value or (match[0] != match["roman"] and self._words.language != "fr-fr"):
+            return match[0]
+        return self._rank(value, feminine=match[0].endswith("Ire"))
+
+    def _rank(self, value: int, *, feminine: bool) -> str:
+        spoken = self._numbers.ordinal(str(value))
+        if not feminine:
+            return spoken
+        return "première" if spoken == "premier" else re.sub(r"o\Z", "a", spoken)
+
     def _value(self, number: str) -> str:
         if _GROUPED.fullmatch(number):
             number = re.sub(r"[.\s]", "", number)
@@ -145,6 +192,8 @@ class Romance:
         masculine, feminine, alone = self._words.one
         gendered = _FEMININE.match(noun) and not _MASCULINE.match(noun)
         if gendered or noun.split()[0] in _FEMININE_NOUNS:
+            if self._words.language == "pt-br":
+                value = re.sub(r"dois\Z", "duas", value)
             return re.sub(rf"{alone}\Z", feminine, value)
         if value.endswith("veintiuno"):
             return value.removesuffix("uno") + "ún"
@@ -254,9 +303,17 @@ class Romance:
         return " ".join(re.sub(r"o\Z", "a", word) for word in spoken.split())
 
     def _fraction(self, match: Match) -> str:
-        """A half, or both numbers."""
+        """Its parts, or both numbers."""
+        top, below = int(match[1]), int(match[2])
         if match[0] == "1/2":
             return self._words.half
+        if top < below and 3 <= below <= 10:
+            third, quarter = self._words.parts
+            part = {3: third, 4: quarter}.get(below) or self._numbers.ordinal(str(below))
+            if top == 1:
+                return f"{self._words.one[0]} {part}"
+            many = part[:-1] + "i" if self._words.language == "it" else part.rstrip("s") + "s"
+            return f"{self._numbers.cardinal(str(top))} {many}"
         return f"{match[1]} {self._words.signs['/']} {match[2]}"
 
     def _power(self, match: Match) -> str:
@@ -266,6 +323,6 @@ class Romance:
         """A number; before a noun, "uno" is shorter or feminine."""
         value = self._value(match[0])
         after = match.string[match.end() : match.end() + 24]
-        if _NOUN.match(after) and _COUNTS_ONE.search(match[0]):
+        if _NOUN.match(after) and (_COUNTS_ONE.search(match[0]) or value.endswith("dois")):
             return self._before_noun(value, after)
         return value

@@ -31,6 +31,8 @@ class Tongue:
         squared: second and third power of a unit, masculine singular.
         raised: second and third power of anything else.
         half: 1/2.
+        parts: a third and a quarter; smaller parts are ordinals.
+        ranked: up to this number, kings and centuries have ordinals.
         ordinals: what is written after the digits of one, the masculine first.
         version: v1.2.3.
         hashtag: before the words of one.
@@ -57,6 +59,8 @@ class Tongue:
     squared: tuple[str, str]
     raised: tuple[str, str]
     half: str
+    parts: tuple[str, str]
+    ranked: int
     ordinals: tuple[str, ...]
     version: str
     hashtag: str
@@ -184,6 +188,8 @@ SPANISH = Tongue(
     squared=("cuadrado", "cúbico"),
     raised=("al cuadrado", "al cubo"),
     half="medio",
+    parts=("tercio", "cuarto"),
+    ranked=10,
     ordinals=("º", "er", "ª"),
     version="versión",
     hashtag="hashtag",
@@ -254,6 +260,8 @@ FRENCH = Tongue(
     squared=("carré", "cube"),
     raised=("au carré", "au cube"),
     half="un demi",
+    parts=("tiers", "quart"),
+    ranked=1,
     ordinals=("er", "e", "ème", "ième", "nd", "re", "ère", "nde"),
     version="version",
     hashtag="hashtag",
@@ -325,6 +333,8 @@ ITALIAN = Tongue(
     squared=("quadrato", "cubo"),
     raised=("al quadrato", "al cubo"),
     half="mezzo",
+    parts=("terzo", "quarto"),
+    ranked=3999,
     ordinals=("º", "ª"),
     version="versione",
     hashtag="hashtag",
@@ -397,6 +407,8 @@ PORTUGUESE = Tongue(
     squared=("quadrado", "cúbico"),
     raised=("ao quadrado", "ao cubo"),
     half="meio",
+    parts=("terço", "quarto"),
+    ranked=10,
     ordinals=("º", "ª"),
     version="versão",
     hashtag="hashtag",

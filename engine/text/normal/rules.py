@@ -12,8 +12,8 @@ Match = re.Match[str]
 
 DIGITS = "0123456789"
 
-#: a number of English, grouped or not (also as in India: 1,00,000), decimals or not. Possessive, so that no number of digits
-#: is read twice; whoever uses it anchors it with `NUMBER_START`
+#: a number of English, grouped or not (also as in India: 1,00,000), decimals or not. Possessive, so
+#: that no number of digits is read twice; whoever uses it anchors it with `NUMBER_START`
 NUMBER = (
     r"(?:(?:\d{1,3}(?:,\d{3})++(?!\d)|\d{1,2}(?:,\d\d(?=,))++,\d{3}(?!\d)|\d++)(?:\.\d++)?|\.\d++)"
 )

@@ -93,6 +93,11 @@ def web(signs: Signs, urls: Urls) -> tuple[Rule, ...]:
             lambda match: f"{signs.names['@']} {split_camel(match[1])}",
             "@",
         ),
+        rule(  # a colour
+            r"(?<![\w#&/])#(?=\d{0,5}[a-fA-F])(?=[a-fA-F]{0,5}\d)([\da-fA-F]{6})(?!\w)",
+            lambda match: f"{signs.names['#']} {' '.join(match[1].upper())}",
+            "#",
+        ),
         rule(
             r"(?<![\w#&/])#((?!\d++(?:st|nd|rd|th)?\b)\w++)",
             lambda match: f"{signs.hashtag} {split_camel(match[1])}",

@@ -203,6 +203,15 @@ at 12:30 a.m. we ⇒ at twelve thirty am we
 1h 30m ⇒ one hour thirty minutes
 2h15m10s ⇒ two hours fifteen minutes ten seconds
 Oct. 31 - Nov. 2 ⇒ october thirty first to november second
+on 3/5 at noon, on 3/4 of them ⇒ on march fifth at noon on three quarters of them
+12/25 and 5/16 ⇒ december twenty fifth and five sixteenths
+2024.03.05, 2024-03 ⇒ march fifth twenty twenty four march twenty twenty four
+2004-05 ⇒ two thousand four to oh five
+2/30/2024 ⇒ two slash thirty slash twenty twenty four
+class of '05 and '98 ⇒ class of oh five and ninety eight
+25:00, 17h30, 2m30s ⇒ twenty five oh oh seventeen thirty two minutes thirty seconds
+Gen. 1:1-3 and Romans 8:28 ⇒ genesis one one to three and romans eight twenty eight
+they won 21:19 ⇒ they won twenty one to nineteen
 2024-13-45 ⇒ two thousand twenty four thirteen forty five | twenty twenty four thirteen forty five
 """
 
@@ -223,6 +232,8 @@ NAMED = """
 v2.0 and v3 ⇒ version two point zero and version three
 version 1.2.3 ⇒ version one point two point three
 Python 3.11.2 ⇒ python three point eleven point two
+a Boeing 737-800 ⇒ a boeing seven thirty seven eight hundred
+call 555 1234 ⇒ call five five five one two three four
 a V8 engine ⇒ a v eight engine
 1.2.3-beta ⇒ one point two point three beta
 """
@@ -262,6 +273,8 @@ $1,234.56 ⇒ one thousand two hundred thirty four dollars and fifty six cents
 50¢ ⇒ fifty cents
 $5/month ⇒ five dollars per month
 C$10 ⇒ ten canadian dollars
+$5M–$10M, $1.2M-$1.5M ⇒ five million dollars to ten million dollars one point two million dollars to one point five million dollars
+€5/m², $3 per lb, 99p ⇒ five euros per square meter three dollars per pound ninety nine pence
 It is $$$ ⇒ it is dollars
 20 €5 ⇒ twenty five euros
 """
@@ -306,6 +319,17 @@ a 5-km run ⇒ a five kilometer run
 It weighs 5 lb. ⇒ it weighs five pounds
 0.5 mm ⇒ zero point five millimeters
 48kHz ⇒ forty eight kilohertz
+5-10kg, 15%—20%, 5—10, 1..10 ⇒ five to ten kilograms fifteen percent to twenty percent five to ten one to ten
+5'30" pace, 12'6" by 10', 5'11 ⇒ five minutes thirty seconds pace twelve foot six by ten feet five foot eleven
+40°42′46″N ⇒ forty degrees forty two minutes forty six seconds north
+10 Mbit/s, 12 VDC, 5 µF, 5 N·m ⇒ ten megabits per second twelve volts dc five microfarads five newton meters
+5 kgs, 5 atm, a 5A fuse ⇒ five kilograms five atmospheres a five amp fuse
+5 in. of rain, 5 sq. mi. ⇒ five inches of rain five square miles
+¾ tsp, 3/8" bolt ⇒ three quarters teaspoon three eighths inch bolt
+45° angle, 10 cm x 20 cm ⇒ forty five degree angle ten centimeters by twenty centimeters
+4/5 stars, 9/10 dentists, 4.5/5 ⇒ four out of five stars nine out of ten dentists four point five out of five
+3/4ths, 1/3rd, 10 / 2 ⇒ three quarters one third ten divided by two
+1999 more steps, 2010 very old cars ⇒ one thousand nine hundred ninety nine more steps two thousand ten very old cars
 100 sq ft ⇒ one hundred square feet
 1 lb ⇒ one pound
 """
@@ -343,6 +367,8 @@ f(x) ⇒ f x
 x² + 2x - 3 = 0 ⇒ x squared plus two x minus three equals zero
 5 x 3 = 15 ⇒ five times three equals fifteen
 a plate, 5 x 3 cm ⇒ a plate five by three centimeters
+H~2~O, un*believ*able, a*b ⇒ h two o unbelievable a times b
+a^b | ^, ^_^ ok ⇒ a to the power of b ok
 Na⁺ ⇒ na plus
 0xFF ⇒ zero x ff
 """
@@ -361,6 +387,7 @@ my_file-v2.tar.gz ⇒ my file version two dot tar dot gz
 /usr/bin ⇒ slash usr slash bin
 Edit ~/.config/app.toml. ⇒ edit tilde slash dot config slash app dot toml
 C:\\Users ⇒ c backslash users
+#ff0000 ⇒ hash f f zero zero zero zero
 camelCase and getElementById ⇒ camel case and get element by id
 snake_case_name ⇒ snake case name
 __init__ ⇒ init
@@ -399,6 +426,23 @@ w/ milk, w/o sugar ⇒ with milk without sugar
 he/she ⇒ he slash she
 AT&T and R&D ⇒ at and t and r and d
 Q&A ⇒ q and a
+Jr. Dr. is long, 5th St. NW and Main St. Bridge ⇒ junior drive is long fifth street nw and main street bridge
+Mon.–Fri., Jan–Mar ⇒ monday to friday january to march
+Thurs. is free, Mon, Tue, Wed ⇒ thursday is free monday tuesday wednesday
+Fri. and Sat. are full ⇒ friday and saturday are full
+We sat. The Sun. Wed him on Sat. ⇒ we sat the sun wed him on saturday
+viz. this, cf. that, ed. by him ⇒ namely this compare that edited by him
+asst. mgr., ext. 5, min. 5 ⇒ assistant manager extension five minimum five
+youʼ're here ⇒ you're here
+vol. I, ch. IV, pp. xii-xiv, ref. viii ⇒ volume one chapter four pages twelve to fourteen reference eight
+Part I liked, Page I read ⇒ part i liked page i read
+Volume XL, Chapter XLII and Scene ii ⇒ volume forty chapter forty two and scene two
+Chapters II to IV, Mk II ⇒ chapters two to four mark two
+the XIX century, © MMXXIV ⇒ the nineteenth century copyright twenty twenty four
+(i) one, (ii) two, (iii) three ⇒ one one two two three three
+f(x), (i) and (v) ⇒ f x i and v
+Malcolm X and Malcolm III ⇒ malcolm x and malcolm the third
+Class C, Appendix D, Type DM ⇒ class c appendix d type dm
 Martin Luther King Jr. spoke ⇒ martin luther king junior spoke
 Henry VIII and Louis XIV ⇒ henry the eighth and louis the fourteenth
 Elizabeth II's reign ⇒ elizabeth the second's reign
@@ -406,14 +450,14 @@ Charles V ruled ⇒ charles the fifth ruled
 Elizabeth I. ⇒ elizabeth the first
 John Paul II ⇒ john paul the second
 Rocky III ⇒ rocky three
-Super Bowl LIV ⇒ super bowl liv
+Super Bowl LIV ⇒ super bowl fifty four
 Part I ⇒ part one
 I think I am. ⇒ i think i am
 Mary and I went. ⇒ mary and i went
 Give it to Mr. V please ⇒ give it to mister v please
 an IV drip ⇒ an iv drip
 Type II diabetes ⇒ type two diabetes
-Mon. to Fri., 9-5 ⇒ mon to friday nine to five
+Mon. to Fri., 9-5 ⇒ monday to friday nine to five
 the max. is 5 ⇒ the maximum is five
 Apples, pears, etc. are fruit. ⇒ apples pears et cetera are fruit
 """
@@ -425,6 +469,10 @@ I'M VERY ANGRY ⇒ i'm very angry
 MEET AT 9:30PM IN JUNE ⇒ meet at nine thirty pm in june
 WORLD WAR II BEGAN ⇒ world war two began
 IBM ⇒ ibm
+HELP US! ⇒ help us
+IT'S US ⇒ it's us
+IN THE US ⇒ in the us
+MIX IT IN THE DIM LIGHT ⇒ mix it in the dim light
 This is VERY good ⇒ this is very good
 """
 
@@ -434,6 +482,9 @@ It has 3,497 items. ⇒ it has three thousand four hundred and ninety seven item
 Run 5km with 2 l ⇒ run five kilometres with two litres
 Due 2024-03-05. ⇒ due the fifth of march twenty twenty four
 June 13 ⇒ june thirteenth
+the 2024-04-03 date ⇒ the third of april twenty twenty four date
+the 3/4/2024 date ⇒ the third of april twenty twenty four date
+on 14/3 we met ⇒ on the fourteenth of march we met
 """
 
 SPANISH = """
@@ -459,6 +510,10 @@ ana@ejemplo.es ⇒ ana arroba ejemplo punto es
 Ver https://example.com/a. ⇒ ver example punto com barra a
 10-20 ⇒ diez a veinte
 3 m² ⇒ tres metros cuadrados
+3/4, 1/3, 7/3 ⇒ tres cuartos un tercio siete barra tres
+Felipe II, Isabel II, Alfonso XIII, Carlos V ⇒ felipe segundo isabel segunda alfonso trece carlos quinto
+siglo XIX, capítulo IV ⇒ siglo diecinueve capítulo cuatro
+la Guerra Mundial II ⇒ la guerra mundial segunda
 """
 
 FRENCH = """
@@ -480,6 +535,9 @@ n° 5 ⇒ numéro cinq
 06 12 34 56 78 ⇒ zéro six un deux trois quatre cinq six sept huit
 Tom & Léa ⇒ tom et léa
 1 livre ⇒ une livre
+3/4, 2/3, 1/3 ⇒ trois quarts deux tiers un tiers
+Louis XIV, François Ier, Henri IV ⇒ louis quatorze françois premier henri quatre
+le XIXe siècle, chapitre V ⇒ le dix neuvième siècle chapitre cinq
 """
 
 ITALIAN = """
@@ -493,6 +551,8 @@ Il 25/04/1945 ⇒ il venticinque aprile millenovecentoquarantacinque
 mare, sole, ecc. ⇒ mare sole eccetera
 3,14 ⇒ tre virgola quattordici
 1 m ⇒ un metro
+3/4, 1/3 ⇒ tre quarti un terzo
+Luigi XIV, Elisabetta II, il XIX secolo ⇒ luigi quattordicesimo elisabetta seconda il diciannovesimo secolo
 """
 
 PORTUGUESE = """
@@ -506,10 +566,14 @@ R$ 2 milhões ⇒ dois milhões de reais
 O Sr. Silva e a Dra. Lima ⇒ o senhor silva e a doutora lima
 -3,5 °C ⇒ menos três vírgula cinco graus celsius
 a = b ⇒ a igual a b
+2 casas, 22 pessoas, 2 dias ⇒ duas casas vinte e duas pessoas dois dias
+3/4, 2/3 ⇒ três quartos dois terços
+Pedro II, século XIX ⇒ pedro segundo século dezenove
 """
 
 OTHERS = [
     ("hi", "90% में 3,497 और $100 है।", "90 प्रतिशत में 3497 और 100 डॉलर है."),
+    ("hi", "9:30 बजे, 1/2 कप, 10-20, डॉ.", "9 बजकर 30 मिनट, आधा कप, 10 से 20, डॉक्टर"),
     ("ja", "3,500円の90%です。", "3,500円の90%です。"),
     ("zh", "有90%的人，$100。", "有90%的人，$100。"),
     ("zh", "我在KFC里 １２", "我在KFC里 12"),
@@ -784,6 +848,7 @@ def test_plain_words_stay_as_they_are(text: str, language: str) -> None:
 
 ROWS = """
     1 $ a. 1, 1. a@ a- 1- /a _ 1" +1 (1) 1: aB . ' ½ ² 1/ x^ 5'5 1e A. http://a/ 😀 St␣ Jan␣1␣ ABA␣ ␣
+    (i) 1-1␣km␣ Mon– xii- II␣to␣ 1/2" ab*ab ^_ 1m1s 555␣ #a1 1° John␣1:
 """
 
 
@@ -801,6 +866,12 @@ def test_long_rows_of_anything_are_read_to_their_end(piece: str, language: str) 
 )
 def test_marks_do_not_join_words(word: str) -> None:
     assert all(len(re.findall(r"\w+", piece)) <= 1 for piece in spoken(word).split())
+
+
+def test_a_range_with_its_unit_is_one_piece() -> None:
+    made = normalised(Spanned.of("at 40–60°C now"), "en-us")
+    assert made.text == "at forty to sixty degrees Celsius now"
+    assert set(made.spans[3 : made.text.index(" now")]) == {(3, 10)}
 
 
 def test_symbols_that_vanish_are_listed() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.numbers import MAX_DIGITS, Numbers
+from engine.text.numbers import MAX_DIGITS, Numbers, of_roman
 
 US = Numbers("en-us", "point")
 GB = Numbers("en-gb", "point")
@@ -54,3 +54,14 @@ def test_any_digits_are_words_without_marks(digits: str, language: str) -> None:
     numbers = Numbers(language, "x")
     for made in (numbers.cardinal(digits), numbers.ordinal(digits)):
         assert made.replace(" ", "").isalpha()
+
+
+@pytest.mark.parametrize(
+    ("numeral", "value"),
+    [
+        ("I", 1), ("iv", 4), ("XIX", 19), ("XLII", 42), ("LVIII", 58), ("MCMXCIX", 1999),
+        ("MMXXIV", 2024), ("IIII", 0), ("VX", 0), ("CD", 0), ("D", 0), ("", 0), ("CAT", 0),
+    ],
+)  # fmt: skip
+def test_a_roman_number_has_a_value(numeral: str, value: int) -> None:
+    assert of_roman(numeral) == value
