@@ -14,6 +14,8 @@ from engine.audio import SAMPLE_RATE
 #: the rate pocketsphinx's model was trained at
 HEARING_RATE = 16_000
 QUIET_MS, FRAME_MS = 250, 10
+#: a frame looks at 25.6 ms from its start on, so the border of two is so much later than the start
+BORDER_MS = (25.6 - FRAME_MS) / 2
 
 
 def transcribe(audio: NDArray[np.float32], rate: int = SAMPLE_RATE) -> str:
@@ -37,8 +39,9 @@ def aligned(audio: NDArray[np.float32], said: str) -> list[tuple[str, float, flo
     found = []
     for segment in decoder.seg() or ():
         if not segment.word.startswith(("<", "[")):
-            times = segment.start_frame * FRAME_MS, (segment.end_frame + 1) * FRAME_MS
-            found.append((segment.word.partition("(")[0], *(t - QUIET_MS for t in times)))
+            borders = (segment.start_frame, segment.end_frame + 1)
+            start, end = (frame * FRAME_MS + BORDER_MS - QUIET_MS for frame in borders)
+            found.append((segment.word.partition("(")[0], start, end))
     return found
 
 
