@@ -53,6 +53,8 @@ _SPACES = regex.compile(r"\s+")
 #: signs that writers and editors use for the apostrophe; G2P knows only the plain one
 APOSTROPHES = "‘’ʼ′´`"
 _APOSTROPHE = regex.compile(f"[{APOSTROPHES}]")
+#: signs that nothing joins: what follows changes none of them
+_ALONE = frozenset(" \n\t.,;:!?…।॥؟۔)]}\"'”’»›」』）】。！？，、")
 _NO_NAME = regex.compile(r"[^\w'-]+|_+")
 
 
@@ -77,17 +79,33 @@ class Cleaner:
         known = 0 if self._held.startswith("\x1b") else len(self._held)
         self._held += piece
         start = _STARTS.search(self._held, known)
-        cut = start.start() if start else 0
-        escape = self._held.rfind("\x1b", 0, cut)
-        if escape >= 0:
-            found = _ANSI.match(self._held, escape, partial=True)
-            if found and (found.partial or found.end() > cut):
-                cut = escape
-        return self._take(cut)
+        return self._take(self._before_escape(start.start() if start else 0))
+
+    @property
+    def held(self) -> str:
+        """What is not settled yet, as it was written."""
+        return self._held
+
+    def settle(self) -> Spanned:
+        """What is held, if it will not change: a mark or a space; more may follow."""
+        return self._take(1 if self._held in _ALONE else 0)
+
+    def flush(self) -> Spanned:
+        """What is held, but for the beginning of what nobody hears; more may follow."""
+        return self._take(self._before_escape(len(self._held.removesuffix("\r"))))
 
     def end(self) -> Spanned:
         """What is still held."""
         return self._take(len(self._held))
+
+    def _before_escape(self, cut: int) -> int:
+        """The cut, or one before it that leaves an escape sequence whole."""
+        escape = self._held.rfind("\x1b", 0, cut)
+        if escape >= 0:
+            found = _ANSI.match(self._held, escape, partial=True)
+            if found and (found.partial or found.end() > cut):
+                return escape
+        return cut
 
     def _take(self, cut: int) -> Spanned:
         text: list[str] = []

@@ -25,9 +25,9 @@ import regex  # type: ignore[import-untyped]  # it ships no types
 from engine.request import TextOptions
 from engine.text import blocks, tags
 from engine.text.alphabet import sounds
-from engine.text.clean import APOSTROPHES, cleaned
+from engine.text.clean import APOSTROPHES, cleaned, has_letters_or_digits
 from engine.text.passage import Say, Silence, Warn
-from engine.text.scan import BEHIND, Scan, Short
+from engine.text.scan import BEHIND, Scan, Short, Unheard
 from engine.text.sentences import CLOSED, Sentences, Stop
 from engine.text.spanned import Span, Spanned
 
@@ -57,6 +57,9 @@ _TARGET = (
     r"""(?:\s{1,9}+(?:"[^"]{0,300}+"|'[^']{0,300}+'|\([^()]{0,300}+\)))?\s{0,9}+\)"""
 )
 _LINK = regex.compile(_LABEL + _TARGET)
+#: what belongs to a link or a tag that a flush has cut
+_REST_OF_LINK = regex.compile(r"[^\s()<>]{0,1000}+(?:\)|(?=[\s(<>]|\Z))")
+_REST_OF_TAG = regex.compile(r"[^<>\n]{0,500}+(?:>|(?=[<\n]|\Z))")
 _UNFINISHED_LINK = regex.compile(_LABEL + r"\((?:https?://|www\.)[^\s()<>]{0,1000}+(?=\n|\Z)")
 _REFERENCE = regex.compile(_LABEL + r"\[[^\[\]\n]{0,100}+\]")
 _SAY = regex.compile(r"\[(?P<word>[^\[\]\n]{1,200}+)\]\(/(?P<phonemes>[^/()\n]{0,200}+)/\)")
@@ -81,6 +84,8 @@ _SAME_AGAIN = regex.compile(r"\s{0,9}+<s[ >]")
 _ADDRESS = regex.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*://|www\.)\S")
 
 _ESCAPES = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+#: signs that may begin markup; behind a space they say nothing without what follows
+_OPENING = tuple("*_~`[<&$#=^\\|")
 #: a backslash before one of the others may be a path's, or mathematics
 _SAFE_ESCAPES = frozenset("*_`#~|<>&")
 #: what stands for a block of code that is not spoken
@@ -111,7 +116,11 @@ class Markup:
         self._off = options.markdown == "off"
         self._out = sentences
         self._scan = Scan()
-        self._skips: dict[int, int] = {}  # the rest of links: from where to where
+        # the rest of links: from where to where, and what is to be told of it
+        self._skips: dict[int, tuple[int, Warn | None]] = {}
+        self._rest: tuple[int, Any] | None = None  # of a construct that a flush cut: where, what
+        self._unheard = False  # what is not read yet will not be spoken
+        self._half_code = False  # a flush cut code that begins in a line, as if it were a block
         # the line
         self._at_start = True  # of a line, or behind its marker
         self._newline: Span | None = None  # what is between this line and the one before it
@@ -133,32 +142,104 @@ class Markup:
     def push(self, text: Spanned) -> None:
         """Reads on as far as is sure."""
         self._scan.feed(text)
-        try:
-            while self._scan.pos < len(self._scan.text):
+        self._read()
+
+    def holds(self, more: str) -> bool:
+        """Whether letters or digits are left that may be spoken.
+
+        Args:
+            more: what follows and is not cleaned yet.
+        """
+        if self._unheard or (self._fence and not self._read_code):
+            return False
+        rest = self._scan.text[self._scan.pos :]
+        fence = self._at_start and blocks.FENCE.match(rest)
+        return not fence and has_letters_or_digits(rest + more)
+
+    def settle(self, more: str) -> None:
+        """Lets go what can be spoken without what follows. What is not read yet waits.
+
+        Args:
+            more: what follows and is not cleaned yet.
+        """
+        known = self._scan.text[self._scan.pos :] + more
+        if known == "!" and not (self._at_start or self._fence):
+            self._copy(1)  # if it is an image's, that is read as a link: its text is spoken too
+            known = ""
+        self._out.settle(known[:1], spaced=self._newline is not None)
+
+    def flush(self) -> None:
+        """Reads what is left as if it ended here; text may follow."""
+        scan = self._scan
+        while scan.pos < len(scan.text) and not self._waits():
+            scan.final = True
+            try:
                 self._step()
-        except Short:
-            pass
+            except Unheard:
+                self._unheard = True
+                break
+            finally:
+                scan.final = False
+            self._read()
+        self._out.flush()
 
     def end(self) -> None:
         """Reads what is left, when no text will follow."""
-        self._scan.final = True
-        self.push(Spanned())
+        self._scan.final = self._scan.ended = True
+        self._read()
         if self._fence:
             self._close_fence(self._fence[1])
         self._out.stop(Stop.PARAGRAPH)
 
     # Every step looks first, where `Short` may be raised, and acts then.
 
+    def _read(self) -> None:
+        self._unheard = False
+        try:
+            while self._scan.pos < len(self._scan.text):
+                self._step()
+        except Short as short:
+            self._unheard = isinstance(short, Unheard)
+
+    def _waits(self) -> bool:
+        """Whether what is left at a flush is signs alone that say nothing without what follows."""
+        scan = self._scan
+        rest = scan.text[scan.pos :]
+        if self._at_start and self._fence:
+            return not blocks.FENCE.match(rest) and not rest.strip("`~ ")
+        if has_letters_or_digits(rest):
+            return False
+        return self._at_start or (scan.before().isspace() and rest.startswith(_OPENING))
+
     def _step(self) -> None:
-        skip = self._skips.pop(self._scan.base + self._scan.pos, None)
+        here = self._scan.base + self._scan.pos
+        skip = self._skips.pop(here, None)
         if skip is not None:
-            self._scan.pos = min(skip - self._scan.base, len(self._scan.text))
+            stop, warning = skip
+            self._scan.pos = min(stop - self._scan.base, len(self._scan.text))
+            if warning:
+                self._out.note(warning, (warning.start, warning.end))
+        elif self._rest and self._rest[0] == here:
+            self._drop_rest(self._rest[1])
         elif self._at_start:
             self._begin_line()
         elif self._fence:
             self._code_line()
         else:
             self._inline()
+
+    def _drop_rest(self, pattern: Any) -> None:
+        found = self._scan.match(pattern)
+        self._rest = None
+        if found:
+            self._scan.pos = found.end()
+            if found[0][-1:] not in (")", ">"):
+                self._await_rest(pattern, found.end())
+
+    def _await_rest(self, pattern: Any, end: int) -> None:
+        """What comes behind `end` may belong to what was read, if a flush has cut it there."""
+        if end == len(self._scan.text):
+            self._rest = self._scan.base + end, pattern
 
     # --- lines ---
 
@@ -186,16 +267,20 @@ class Markup:
         self._chars, self._last, self._action = 0, "", False
         if stop is Stop.PARAGRAPH:
             self._open.clear()
+            self._half_code = False
 
     def _block(self) -> bool:
         """Whether the line begins with a block's marker, which is then read."""
         scan = self._scan
-        if found := scan.match(blocks.FENCE):
+        if found := scan.line(blocks.FENCE):
+            if self._half_code and not found["info"].strip():
+                self._drop_line(found)
+                return True
             self._apart()
             self._open_fence(found)
-        elif found := scan.match(blocks.RULE):
+        elif found := scan.line(blocks.RULE):
             self._drop_line(found)
-        elif (found := scan.match(blocks.DELIMITERS)) and {"-", "|"} <= set(found[0]):
+        elif (found := scan.line(blocks.DELIMITERS)) and {"-", "|"} <= set(found[0]):
             self._drop_line(found)
             self._in_table = True
         elif found := scan.match(blocks.HEADING):
@@ -205,7 +290,7 @@ class Markup:
         elif found := scan.match(blocks.FOOTNOTE):
             self._apart()
             self._drop_footnote(found)
-        elif found := scan.match(blocks.LINK_TARGET):
+        elif found := scan.line(blocks.LINK_TARGET):
             self._drop_line(found)
         elif self._marker and (found := scan.match(blocks.BOX)):
             scan.pos = found.end()
@@ -325,6 +410,7 @@ class Markup:
             end = self._scan.span(0, found.end() - self._scan.pos)[1]
             self._scan.pos = found.end()
             self._close_fence((start, end))
+            self._at_start = found[0][-1] == "\n"  # a flush may cut the line
         else:
             self._at_start = False
 
@@ -476,6 +562,9 @@ class Markup:
         if found:
             self._scan.pos += count
             self._copy(len(found["code"]))
+        elif count >= max(_CODE):
+            cut = self._scan.final and not self._scan.ended
+            self._half_code = cut and not self._half_code
         elif between or (count == 1 and before.isalnum() and not self._off):
             self._see("'", [self._scan.span(0, 1)])
         self._scan.pos += count
@@ -550,7 +639,7 @@ class Markup:
 
     def _image(self) -> bool:
         scan = self._scan
-        if scan.peek(1) != "[" or (not self._on and scan.before().isalnum()):
+        if (not self._on and scan.before().isalnum()) or scan.peek(1) != "[":
             return False
         found = scan.match(_LINK, 1) or scan.match(_REFERENCE, 1)
         if not found:
@@ -579,8 +668,9 @@ class Markup:
             self._follow(found)
         elif found := scan.match(_UNFINISHED_LINK):
             rest = scan.span(found.end("label") - scan.pos, found.end() - scan.pos)
-            self._warn("unknown_tag", rest, "The address of a link does not end; it is left out.")
-            self._follow(found)
+            told = "The address of a link does not end; it is left out."
+            self._await_rest(_REST_OF_LINK, found.end())
+            self._follow(found, Warn("unknown_tag", *rest, told))
         else:
             return False
         return True
@@ -594,10 +684,10 @@ class Markup:
         code = before.isascii() and (before.isalnum() or before in "_])")
         return bool(found) and (self._on or not code or "/" in found[0])
 
-    def _follow(self, found: Any) -> None:
+    def _follow(self, found: Any, warning: Warn | None = None) -> None:
         """Goes on with the label of a link; what is behind it will be left out."""
         scan = self._scan
-        self._skips[scan.base + found.end("label")] = scan.base + found.end()
+        self._skips[scan.base + found.end("label")] = scan.base + found.end(), warning
         scan.pos = found.start("label")
 
     def _say(self, start: int, count: int, whole: int, written: str, alphabet: str = "") -> None:
@@ -672,6 +762,7 @@ class Markup:
             known = found["name"].lower() in tags.KNOWN
             if known:
                 self._drop(len(found[0]), "unknown_tag", "A tag that does not end is left out.")
+                self._await_rest(_REST_OF_TAG, found.end())
             return known
         return self._words_in_brackets()
 

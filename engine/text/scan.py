@@ -16,6 +16,10 @@ class Short(Exception):
     """What was asked cannot be known before more text is there; ask again then."""
 
 
+class Unheard(Short):
+    """The end of something that is not spoken is not there yet."""
+
+
 class Scan:
     """Cleaned text with a position.
 
@@ -27,7 +31,8 @@ class Scan:
         spans: of each of them, in the original.
         pos: the position in `text`.
         base: what to add to a place in `text` to get one that stays valid.
-        final: whether no more will come.
+        final: whether to answer as if no more would come.
+        ended: whether no more will come.
     """
 
     def __init__(self) -> None:
@@ -35,7 +40,7 @@ class Scan:
         self.spans: list[Span] = []
         self.pos = 0
         self.base = 0
-        self.final = False
+        self.final = self.ended = False
 
     def feed(self, more: Spanned) -> None:
         """Appends what came, and forgets what lies far behind."""
@@ -84,21 +89,36 @@ class Scan:
             raise Short
         return found
 
+    def line(self, pattern: Any) -> Any:
+        r"""As `match`, for a line that is not spoken, with its end: it is awaited unless `ended`.
+
+        Raises:
+            Short: as `match`, or the line has no end yet.
+        """
+        found = self.match(pattern)
+        if found and found.end() == len(self.text) and not (self.ended or found[0][-1] == "\n"):
+            raise Unheard
+        return found
+
     def run(self, pattern: Any) -> str:
         """As much as is there of a run, every part of which can be read by itself; maybe nothing."""
         found = pattern.match(self.text, self.pos)
         return str(found[0]) if found else ""
 
     def find(self, pattern: Any, within: int) -> Any:
-        """The first match that ends at most `within` characters after the position, or None.
+        """The end of what is not spoken: the first match so many characters ahead, or None.
+
+        Args:
+            pattern: of the end.
+            within: characters after the position; it ends before them.
 
         Raises:
-            Short: there is none yet.
+            Unheard: there is none yet, and the text has not `ended`.
         """
         limit = self.pos + within
         found = pattern.search(self.text, self.pos, limit)
-        if not found and len(self.text) < limit and not self.final:
-            raise Short
+        if not found and len(self.text) < limit and not self.ended:
+            raise Unheard
         return found
 
     def span(self, start: int, stop: int) -> Span:

@@ -137,12 +137,21 @@ class Segmenter:
             ready.append(self._release(count))
         return ready
 
-    def end(self) -> list[Segment]:
-        """What is still held, when no passage will follow."""
+    def flush(self) -> list[Segment]:
+        """What is held, as segments now; passages may follow."""
         ready = self._flush()
         if self._warnings or self._silence_ms:
             ready.append(self._segment([], self._end, self._end))
         return ready
+
+    def end(self) -> list[Segment]:
+        """What is still held, when no passage will follow."""
+        return self.flush()
+
+    @property
+    def holds(self) -> bool:
+        """Whether there are words that wait for more."""
+        return bool(self._words)
 
     def _flush(self) -> list[Segment]:
         return [self._release(len(self._words))] if self._words else []

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from sentencex import get_sentence_boundaries
 
+from engine.text.clean import has_letters_or_digits
 from engine.text.passage import Break, Passage, Say, Silence, Tongue, Warn
 from engine.text.spanned import Span, Spanned
 
@@ -25,7 +26,10 @@ LOOKBEHIND = 200
 #: a longer sentence is cut before G2P, whose time grows with it
 SENTENCE_CHARS = 600
 
-_CLOSERS = r"['\")\]”’»›」』）】]"
+_CLOSING = "'\")]”’»›」』）】"
+_OPENING = "(\"“‘'«"
+_CLOSERS = rf"[{re.escape(_CLOSING)}]"
+_NO_QUOTES = str.maketrans(dict.fromkeys('"“”„«»‹›'))
 #: where a sentence may end; writings without spaces have marks of their own, and there it does
 _CANDIDATE = re.compile(
     rf"[.!?…।॥؟۔‽]{_CLOSERS}{{0,8}} |[。！？｡．]{{1,8}}{_CLOSERS}{{0,8}}"
@@ -35,6 +39,17 @@ _CANDIDATE = re.compile(
 _CUTS = tuple(
     re.compile(pattern)
     for pattern in (r"[.!?…]['\")\]”’]*\s", r"[;:]\s|[—–；]\s?", r",\s|[、，]\s?", r"\s")
+)
+#: places from the end on where a waiting text may be cut: a row of numbers or of initials is not
+_SETTLED_BACK = 8
+_SETTLED = re.compile(r"(?<=\s)|(?<=[、，；。！？])")
+#: marks at the end of a text that stand alone
+_MARKS = re.compile(r"(?:\s[!?…:;»—–]{1,8})+\s*\Z")
+#: a word and its marks at the end of a text: no number, no address, no row of initials
+_LETTERS = r"[^\W\d_\u0900-\u097f]|[\u0900-\u0963\u0300-\u036f]"
+_LAST_WORD = re.compile(
+    rf"(?:^|[\s\[¿¡{_OPENING}-])(?P<word>(?:{_LETTERS})+(?:['’-](?:{_LETTERS})+)*)"
+    rf"(?P<mark>[.!?…।॥؟۔‽]{{1,8}}| [!?]{{1,8}}){_CLOSERS}{{0,8}}\Z"
 )
 _WORD = re.compile(r"(\w+)\.\s*\Z")
 #: after one of these no full stop is needed
@@ -47,6 +62,8 @@ _COUNTED = {
     "en": "approx ca ch eq ext incl max min op sec tel vol vs",
     "pt": "art núm pág tel",
 }
+#: words that sentencex takes for abbreviations, and that end a sentence more often
+_PLAIN = {"en": "art may me no ok", "es": "bien mar no", "it": "me no te"}
 
 
 class Stop(Enum):
@@ -70,6 +87,7 @@ class Sentences:
         self._language = language
         self._titles = _TITLES.get(language, "").split()
         self._counted = _COUNTED.get(language, "").split()
+        self._plain = _PLAIN.get(language, "").split()
         self.tongue: str | None = None
         self._before = Break.NONE
         self._ready: list[Passage] = []
@@ -126,6 +144,74 @@ class Sentences:
         self._cut(complete=True)
         if stop is Stop.PARAGRAPH:
             self._before = Break.PARAGRAPH
+
+    @property
+    def holds(self) -> bool:
+        """Whether there are letters or digits that wait for more."""
+        return has_letters_or_digits(self._text)
+
+    def flush(self) -> None:
+        """Ends the sentence here; what is added next goes on behind it."""
+        self._cut(complete=True)
+
+    def settle(self, known: str, *, spaced: bool) -> None:
+        """Ends what is held at the last place where nothing that may follow changes its words.
+
+        Args:
+            known: the first character that follows, if it is there.
+            spaced: whether white space follows.
+        """
+        if self._is_closed(known, spaced=spaced):
+            self._release_to(len(self._text))
+            return
+        text = self._text + " " * spaced
+        places = [m.end() for m in _SETTLED.finditer(text)][-_SETTLED_BACK:]
+        for at in reversed(places):
+            end = min(at, len(self._text))
+            divides = end < len(self._text) and self._divides(end)
+            if not divides and self._is_whole(text[:at], text[at:] or known):
+                self._release_to(end)
+                return
+
+    def _release_to(self, end: int) -> None:
+        """Releases so many characters, sentence by sentence."""
+        while (first := self._end(complete=True)) is not None and first < end:
+            self._release(first)
+            end -= first
+        self._release(end)
+
+    def _is_closed(self, known: str, *, spaced: bool) -> bool:
+        """Whether what is held ends with a mark that ends it, whatever follows."""
+        spaced = spaced or self._text.endswith(" ")
+        found = _LAST_WORD.search(self._text[-LOOKBEHIND:].rstrip())
+        if not found or (known.isalnum() and not spaced):
+            return False
+        return found["mark"] != "." or self._is_last(found["word"], self._text, known)
+
+    def _is_whole(self, text: str, after: str) -> bool:
+        """Whether the last word of the text, with a space or a mark behind it, stands for itself.
+
+        A number does not (it may have more digits or a unit), nor does a title or an opening mark.
+        """
+        word = _MARKS.sub("", text).rstrip().rpartition(" ")[2].rstrip(_CLOSING)
+        if not has_letters_or_digits(word) or not any(c.isalpha() for c in text):
+            return False
+        if not text[-1].isspace() and word[-2:-1].isdigit():
+            return False
+        if word[-1] == ".":
+            return self._is_last(word[:-1], text, after)
+        return word[-1] in CLOSED or unicodedata.category(word[-1])[0] in "LM"
+
+    def _is_last(self, word: str, text: str, after: str) -> bool:
+        """Whether the full stop behind the word ends a sentence before words and numbers."""
+        bare = word.lstrip(_OPENING).lower()
+        if bare in self._plain:
+            return not after[:1].isdigit()
+        if len(bare.rpartition(".")[2]) < len("Mr"):  # an initial
+            return False
+        # quotation marks have a say in where sentencex ends a sentence, but not in this
+        ended = text.translate(_NO_QUOTES).rstrip(_CLOSING + ". ") + ". "
+        return all(self._ends(ended, probe) for probe in ("Then", "1234"))
 
     def _trim(self) -> None:
         self._text = self._text.rstrip()
