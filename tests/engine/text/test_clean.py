@@ -142,3 +142,52 @@ def test_places_are_in_the_original() -> None:
 )
 def test_has_letters_or_digits(text: str, expected: bool) -> None:
     assert has_letters_or_digits(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("begun", "settled", "flushed"),
+    [
+        ("word", "wor", "word"),
+        ("so.", "so.", "so."),
+        ("so ", "so ", "so "),
+        ("so\n", "so\n", "so\n"),
+        ("so\r", "so", "so"),  # a "\n" may follow, which is the same line end
+        ("7", "", "7"),
+        (">", "", ">"),
+        ("so \x1b[3", "so ", "so "),  # nobody hears it; what follows belongs to it
+        ("", "", ""),
+    ],
+)
+def test_what_is_held_is_given_if_it_is_settled_or_wanted(
+    begun: str, settled: str, flushed: str
+) -> None:
+    waiting, wanted = Cleaner("en"), Cleaner("en")
+    assert waiting.push(begun).text + waiting.settle().text == settled
+    assert wanted.push(begun).text + wanted.flush().text == flushed
+    assert waiting.settle() == wanted.flush() == Spanned()
+
+
+@given(TRICKY, st.data())
+def test_settling_changes_no_letter_and_no_place(text: str, data: st.DataObject) -> None:
+    whole = Cleaner("en")
+    expected = whole.push(text) + whole.end()
+    cleaner, got = Cleaner("en"), Spanned()
+    for c in text:
+        got += cleaner.push(c)
+        if data.draw(st.booleans()):
+            got += cleaner.settle()
+    got += cleaner.end()
+    assert got.text == expected.text
+    assert [start for start, _ in got.spans] == [start for start, _ in expected.spans]
+
+
+@given(TRICKY, TRICKY)
+def test_a_flush_is_an_end_after_which_the_text_goes_on(text: str, more: str) -> None:
+    ended, cleaner = Cleaner("en"), Cleaner("en")
+    whole = (ended.push(text) + ended.end()).text
+    got = cleaner.push(text) + cleaner.flush()
+    assert whole.startswith(got.text)
+    assert not has_letters_or_digits(whole[len(got) :]) or "\x1b" in text
+    got += cleaner.push(more) + cleaner.end()
+    assert list(got.spans) == sorted(got.spans)
+    assert all(end <= len(text + more) for _, end in got.spans)

@@ -242,3 +242,62 @@ def test_warnings_travel_with_the_next_segment_or_alone() -> None:
     assert not segmenter.push(two, [], [warning], text)
     (alone,) = segmenter.end()
     assert (alone.phonemes, alone.warnings) == ("", (warning,))
+
+
+def test_a_flush_gives_what_is_held_and_goes_on() -> None:
+    text = "yes. no. maybe so."
+    one, two, three = passages(text)
+    segmenter = Segmenter()
+    assert segmenter.flush() == []
+    assert not pushed(segmenter, one, text)
+    assert segmenter.holds
+    (first,) = segmenter.flush()
+    assert not segmenter.holds
+    assert segmenter.flush() == []
+    made = pushed(segmenter, two, text) + pushed(segmenter, three, text) + segmenter.end()
+    assert [(s.text, s.pause.name) for s in (first, *made)] == [
+        ("yes.", "START"),
+        ("no. maybe so.", "SENTENCE"),
+    ]
+
+
+def test_the_pause_after_a_flush_is_that_of_the_last_mark() -> None:
+    for text, pause in (("one, two", "COMMA"), ("one two", "NONE"), ("one; two", "CLAUSE")):
+        start = text.index("two")
+        first = Passage(0, start - 1, Spanned.of(text[: start - 1]))
+        segmenter = Segmenter()
+        assert not pushed(segmenter, first, text)
+        segmenter.flush()
+        second = Passage(start, len(text), Spanned.of(text[start:], start))
+        (segment,) = pushed(segmenter, second, text) + segmenter.end()
+        assert segment.pause.name == pause
+
+
+def test_a_flush_gives_held_warnings_and_silences_once() -> None:
+    warning = Warn("not_spoken", 4, 5, "A heart.")
+    passage = Passage(4, 5, Spanned.of("♥", 4), silences=(Silence(5, 100.0),))
+    segmenter = Segmenter()
+    assert not segmenter.push(passage, [], [warning], "so. ♥ no.")
+    assert not segmenter.holds  # nothing that could be spoken sooner
+    (alone,) = segmenter.flush()
+    assert (alone.phonemes, alone.warnings, alone.silence_ms) == ("", (warning,), 100.0)
+    assert segmenter.flush() == segmenter.end() == []
+
+
+@given(SPEECH, st.sets(st.integers(0, 20)))
+def test_flushes_lose_no_word_and_double_none(text: str, places: set[int]) -> None:
+    segmenter, made = Segmenter(), []
+    for number, passage in enumerate(passages(text)):
+        made += pushed(segmenter, passage, text)
+        if number in places:
+            made += segmenter.flush()
+            assert segmenter.flush() == []
+    made += segmenter.end()
+    position = 0
+    for segment in made:
+        assert position <= segment.start <= segment.end
+        position = segment.end
+        assert len(segment.phonemes) <= HARD_LIMIT
+    spoken = "".join(segment.phonemes for segment in made)
+    assert re.sub("[^a-z]", "", spoken) == re.sub("[^a-z]", "", text)
+    assert [s.pause for s in made].count(Mark.START) <= 1
