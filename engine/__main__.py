@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 import trio
 import typer
+from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
@@ -199,7 +200,9 @@ def show_config() -> int:
         return 1
     table = Table("setting", "value", "from", "what it is")
     for name, field in Settings.model_fields.items():
-        value = str(getattr(loaded.settings, name))
+        found = getattr(loaded.settings, name)
+        # A terminal is looked at and a report is pasted: the token is in neither.
+        value = "set" if isinstance(found, SecretStr) else str(found)
         table.add_row(name, value, loaded.origins[name], field.description)
     Console().print(table)
     print(f"File: {config.config_file()}; environment: {config.ENV_PREFIX}NAME.")

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -30,10 +31,64 @@ from .request import MAX_SPEED, MIN_SPEED
 APP = "kokoro-live"
 ENV_PREFIX = "KOKORO_LIVE_"
 
+#: 16 letters chosen at random are more than anybody can try out over a network
+MIN_TOKEN_CHARS = 16
+MAX_TOKEN_CHARS = 512
+
+# What both an Authorization header and the name of a subprotocol can carry: not "/" and "=".
+_TOKEN = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)
+
+# What a Host header can say, with or without a port; `wsproto_api.security` compares them.
+_HOST = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
+    r"(?::[1-9][0-9]{0,4})?",
+    re.ASCII,
+)
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
+
+
+def token_fault(token: str) -> str | None:
+    """What is wrong with a token, to stand behind "it"; None if nothing is."""
+    if len(token) < MIN_TOKEN_CHARS:
+        return (
+            f"must have at least {MIN_TOKEN_CHARS} characters; 22 of base64 are 128 bit, "
+            "and `openssl rand -hex 32` makes a good one"
+        )
+    if len(token) > MAX_TOKEN_CHARS:
+        return f"must have at most {MAX_TOKEN_CHARS} characters"
+    if not _TOKEN.fullmatch(token):
+        return (
+            "may have no characters but letters, digits and . _ ~ + -, which are the ones that "
+            "every client can send; `openssl rand -hex 32` makes a good one"
+        )
+    return None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address, which must be one, is reached from this machine only."""
+    return ipaddress.ip_address(address).is_loopback
+
+
+def url(scheme: str, host: str, port: int) -> str:
+    """How this machine reaches what listens on an address, such as `ws://127.0.0.1:8881`."""
+    address = ipaddress.ip_address(host)
+    if address.is_unspecified:  # all addresses: loopback too, and only its names are always served
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    shown = f"[{address}]" if address.version == 6 else str(address)
+    return f"{scheme}://{shown}:{port}"
+
 
 def config_file() -> Path:
     """Where the TOML file is looked for when `KOKORO_LIVE_CONFIG` names no other."""
     return platformdirs.user_config_path(APP) / "config.toml"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _lexicon_beside(file: Path) -> Path:
@@ -45,8 +100,25 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
+    # who may connect; the token comes before the host, whose check looks at it
+    token: SecretStr | None = Field(
+        None, description="what clients must show; default: one that is made and kept in data_dir"
+    )
+    hosts: tuple[str, ...] = Field(
+        (), description="more names or addresses by which clients reach this machine"
+    )
+    origins: tuple[str, ...] = Field(
+        (), description="pages that may connect, besides our own, such as https://example.com"
+    )
+    data_dir: Path = Field(
+        default_factory=lambda: platformdirs.user_data_path(APP),
+        description="where the token is kept, and where clients find what runs",
+    )
+
     # where
-    host: str = Field("127.0.0.1", description="address to listen on; loopback only")
+    host: str = Field(
+        "127.0.0.1", description="address to listen on; one that is not loopback needs a token"
+    )
     engine_port: int = Field(8881, ge=0, le=65535, description="port of the engine")
     player_port: int = Field(8882, ge=0, le=65535, description="port of the player")
     http_port: int = Field(8880, ge=0, le=65535, description="port of the OpenAI endpoint")
@@ -83,8 +155,18 @@ class Settings(BaseSettings):
         16_000, ge=1, le=65_000, description="longest text of one request, in characters"
     )
     http_text_chars: int = Field(4_096, ge=1, description="the same over HTTP; 4096 is OpenAI's")
+    live_chars: int = Field(
+        1_000_000, ge=1, description="longest text that comes in pieces, in characters"
+    )
     streams: int = Field(16, ge=1, description="streams at once, over all connections")
+    connection_streams: int = Field(8, ge=1, description="streams at once of one connection")
     connections: int = Field(64, ge=1, description="WebSocket connections at once")
+    messages_per_s: int = Field(
+        200, ge=1, description="messages of one connection in a second; twice as many in a burst"
+    )
+    orphan_grace_ms: int = Field(
+        2_000, ge=0, le=600_000, description="how long a stream lives when its owner is cut off"
+    )
     max_lead_ms: int = Field(
         30_000, ge=1_000, description="how far synthesis may run ahead of the fastest listener"
     )
@@ -101,26 +183,74 @@ class Settings(BaseSettings):
     @property
     def engine_url(self) -> str:
         """Where this machine's engine is."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"ws://{host}:{self.engine_port}/"
+        return url("ws", self.host, self.engine_port) + "/"
+
+    @property
+    def exposed(self) -> bool:
+        """Whether other machines reach the ports."""
+        return not is_loopback(self.host)
 
     @field_validator("host")
     @classmethod
-    def _loopback(cls, value: str) -> str:
-        # Without a token anybody who reaches the port could make this machine speak.
+    def _guarded(cls, value: str, info: ValidationInfo) -> str:
         if value == "localhost":
             return "127.0.0.1"
         try:
-            loopback = ipaddress.ip_address(value).is_loopback
+            address = str(ipaddress.ip_address(value))
         except ValueError:
-            loopback = False
-        if not loopback:
-            raise ValueError("must be a loopback address such as 127.0.0.1: there is no token yet")
+            raise ValueError("must be an address such as 127.0.0.1") from None
+        # Without a token anybody who reaches the port could make this machine speak. The one of
+        # the file does not do: whoever opens this machine to others is to know that there is one.
+        if not is_loopback(address) and info.data.get("token") is None:
+            raise ValueError(
+                "other machines could connect, so set a token too "
+                f"({ENV_PREFIX}TOKEN, at least {MIN_TOKEN_CHARS} characters), or stay with a "
+                "loopback address such as 127.0.0.1"
+            )
+        return address
+
+    @field_validator("token")
+    @classmethod
+    def _strong(cls, value: SecretStr | None) -> SecretStr | None:
+        fault = token_fault(value.get_secret_value()) if value is not None else None
+        if fault:
+            raise ValueError(fault)
+        return value
+
+    @field_validator("hosts", "origins", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        # The environment has no lists.
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        return value
+
+    @field_validator("hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for host in value:
+            found = _HOST.fullmatch(host)
+            if not (_is_address(found["v6"] or "::") if found else _is_address(host)):
+                raise ValueError(
+                    f"{host!r} is not a name or address such as tts.lan, tts.lan:8881 or [fd00::5]"
+                )
+        return value
+
+    @field_validator("origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"{origin!r} is not an origin such as https://example.com: scheme, name and "
+                    "port in small letters, nothing behind them"
+                )
         return value
 
     @field_validator(
-        "text_chars", "http_text_chars", "max_lead_ms", "streams", "connections", "first_audio_ms"
-    )
+        "text_chars", "http_text_chars", "live_chars", "max_lead_ms", "streams",
+        "connection_streams", "connections", "messages_per_s", "first_audio_ms",
+    )  # fmt: skip
     @classmethod
     def _bounded(cls, value: int) -> int:
         if value > 10_000_000:
@@ -244,4 +374,6 @@ def _sentence(error: ValidationError, origins: Mapping[str, str]) -> str:
     shown = ENV_PREFIX + name.upper() if origin == "environment" else name
     shown = ".".join([shown, *inside])
     what = first["msg"].removeprefix("Value error, ")
+    if name == "token":  # which must not be in a log, however wrong
+        return f"The setting {shown} ({origin}) {what[0].lower()}{what[1:]}."
     return f"The setting {shown} ({origin}) is {first['input']!r}: {what[0].lower()}{what[1:]}."

@@ -39,7 +39,7 @@ def test_an_empty_variable_is_not_set(tmp_path: Path) -> None:
         ("HTTP_PORT", "eighty", "KOKORO_LIVE_HTTP_PORT (environment) is 'eighty'"),
         ("HTTP_PORT", "70000", "less than or equal to 65535"),
         ("HOST", "0.0.0.0", "loopback"),
-        ("HOST", "example.com", "loopback"),
+        ("HOST", "example.com", "must be an address such as 127.0.0.1"),
         ("FRAME_MS", "5", "greater than or equal to 20"),
         ("VOICE", "  ", "must name a voice"),
         ("STREAMS", "99999999999", "far too large"),
@@ -111,3 +111,109 @@ def test_an_impossible_speed_of_a_voice_is_one_sentence(
     with pytest.raises(ConfigError) as caught:
         config.load(environ={"KOKORO_LIVE_VOICE_SPEEDS": value}, file=tmp_path / "none")
     assert says in caught.value.message
+
+
+# --- who may connect ---------------------------------------------------------------------------
+
+TOKEN = "a-token-for-tests-and-nothing-else"
+
+
+def of_environment(**values: str) -> config.Settings:
+    environ = {f"KOKORO_LIVE_{name.upper()}": value for name, value in values.items()}
+    return config.load(environ=environ, file=Path("there-is-no-such-file")).settings
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "fd00::5"])
+def test_other_machines_are_let_in_with_a_token_alone(host: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        of_environment(host=host)
+    assert "KOKORO_LIVE_TOKEN" in caught.value.message
+    assert "loopback" in caught.value.message
+    settings = of_environment(host=host, token=TOKEN)
+    assert settings.host == host
+    assert settings.exposed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
+def test_loopback_needs_no_token_of_the_settings(host: str) -> None:
+    assert not of_environment(host=host).exposed
+
+
+@pytest.mark.parametrize(
+    "token", ["short", "a" * 15, "two words and more of them", "ü" * 20, "a" * 513, "a/b" * 9]
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_weak_token_is_one_sentence_that_does_not_say_it(token: str, host: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        of_environment(token=token, host=host)
+    assert caught.value.message.startswith("The setting KOKORO_LIVE_TOKEN (environment) ")
+    assert caught.value.message.endswith(".")
+    assert token not in caught.value.message
+
+
+def test_a_token_that_is_no_text_is_not_said_either(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("token = 1234567890123456789")
+    with pytest.raises(ConfigError) as caught:
+        config.load(environ={}, file=file)
+    assert "1234567890123456789" not in caught.value.message
+
+
+def test_a_token_is_in_no_repr() -> None:
+    settings = of_environment(token=TOKEN, host="0.0.0.0")
+    assert TOKEN not in repr(settings) + str(settings)
+    assert TOKEN not in settings.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "found"),
+    [
+        ("hosts", "tts.lan, tts.lan:443 ,[fd00::5],fd00::6", ("tts.lan", "tts.lan:443", "[fd00::5]", "fd00::6")),
+        ("hosts", ",", ()),
+        ("origins", "https://example.com,http://tts.lan:8880", ("https://example.com", "http://tts.lan:8880")),
+        ("origins", "chrome-extension://abcdef", ("chrome-extension://abcdef",)),
+    ],
+)  # fmt: skip
+def test_lists_come_from_the_environment_with_commas(
+    name: str, said: str, found: tuple[str, ...]
+) -> None:
+    assert getattr(of_environment(**{name: said}), name) == found
+
+
+def test_lists_come_from_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('hosts = ["tts.lan"]\norigins = ["https://example.com"]')
+    settings = config.load(environ={}, file=file).settings
+    assert (settings.hosts, settings.origins) == (("tts.lan",), ("https://example.com",))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hosts", "http://tts.lan"), ("hosts", "tts.lan/x"), ("hosts", "user@tts.lan"),
+        ("hosts", "tts.lan:0"), ("hosts", "*"), ("hosts", "[::::]"), ("hosts", "[tts.lan]"),
+        ("hosts", "tts.lan."), ("hosts", "two words"),
+        ("origins", "*"), ("origins", "null"), ("origins", "example.com"),
+        ("origins", "https://example.com/"), ("origins", "https://Example.com"),
+        ("origins", "https://user@example.com"), ("origins", "https://example.com, nonsense"),
+    ],
+)  # fmt: skip
+def test_a_name_or_page_that_cannot_be_is_one_sentence(name: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        of_environment(**{name: value})
+    assert f"KOKORO_LIVE_{name.upper()} (environment)" in caught.value.message
+    assert caught.value.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "ws://127.0.0.1:8881/"),
+        ("::1", "ws://[::1]:8881/"),
+        ("0.0.0.0", "ws://127.0.0.1:8881/"),
+        ("::", "ws://[::1]:8881/"),
+        ("192.168.1.5", "ws://192.168.1.5:8881/"),
+    ],
+)
+def test_where_the_engine_is(host: str, url: str) -> None:
+    assert of_environment(host=host, token=TOKEN).engine_url == url
