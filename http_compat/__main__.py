@@ -13,8 +13,9 @@ import typer
 from engine import process
 from engine.config import Settings
 from engine.request import VoiceInfo
-from wsproto_api import messages
-from wsproto_api.client import WebSocketSpeak, ask
+from wsproto_api import discovery, messages, security
+from wsproto_api.client import ask
+from wsproto_api.speak import WebSocketSpeak
 
 from . import server
 from .app import create_app
@@ -27,18 +28,26 @@ async def serve(settings: Settings) -> None:
     listeners = await process.open_listeners(settings.host, settings.http_port)
     port = listeners[0].socket.getsockname()[1]
     engine = settings.engine_url
+    token = discovery.token(settings)
 
     async def voices() -> Sequence[VoiceInfo]:
-        answer = await ask(engine, messages.AskVoices(id="voices"), messages.Voices)
+        answer = await ask(engine, messages.AskVoices(id="voices"), messages.Voices, token)
         return answer.voices
 
     async def status() -> messages.Status:
-        return await ask(engine, messages.AskStatus(id="status"), messages.Status)
+        return await ask(engine, messages.AskStatus(id="status"), messages.Status, token)
 
-    app = create_app(WebSocketSpeak(engine), voices, status, settings=settings, port=port)
+    # Its own pages are those of the port that it got.
+    own = settings.model_copy(update={"http_port": port})
+    policy = security.policy(own, port=port, token=token)
+    speak = WebSocketSpeak(engine, token)
+    app = create_app(speak, voices, status, settings=settings, policy=policy)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, app, listeners)
-        log.info("ready", address=f"{process.address('http', listeners)}/v1")
+        address = process.address("http", listeners)
+        with discovery.announced(settings, "http", f"{address}/"):
+            log.info("ready", address=f"{address}/v1")
+            await trio.sleep_forever()
 
 
 def main(

@@ -25,6 +25,7 @@ from engine.errors import EngineError, InternalError, NotReady, blame
 from engine.request import Event, Frame, Speak, VoiceInfo
 from wsproto_api import security
 from wsproto_api.messages import Status
+from wsproto_api.security import Policy
 
 from . import errors, schema
 from .connection import Connection, NoWebSocket, exchange
@@ -55,7 +56,7 @@ def create_app(
     status: Callable[[], Awaitable[Status]],
     *,
     settings: Settings,
-    port: int,
+    policy: Policy,
 ) -> QuartTrio:
     """The application.
 
@@ -64,14 +65,14 @@ def create_app(
         voices: asks the engine for its voices; raises `EngineError`.
         status: asks the engine how it is; raises `EngineError`.
         settings: limits.
-        port: the port it is served on, which requests must name in `Host`.
+        policy: who may connect.
     """
     app = QuartTrio(__name__, static_folder=None)
     app.asgi_http_class = Connection
     app.asgi_websocket_class = NoWebSocket
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
-    _guard(app, port)
+    _guard(app, policy)
     _tell_errors(app)
     _add_speech(app, speak, settings.http_text_chars)
     _add_lists(app, voices)
@@ -79,16 +80,23 @@ def create_app(
     return app
 
 
-def _guard(app: QuartTrio, port: int) -> None:
-    origins = security.page_origins(port)
+#: what makes speech; the lists and the health are no secret
+_SPEECH = frozenset({"/v1/audio/speech", "/audio/speech"})
 
+
+def _guard(app: QuartTrio, policy: Policy) -> None:
     @app.before_request
     async def admit() -> Response | None:
-        headers = request.headers
-        refused = security.refusal(
-            headers.get("Host"), headers.getlist("Origin"), port=port, allowed=origins
+        offer = security.Offer(
+            hosts=request.headers.getlist("Host"),
+            origins=request.headers.getlist("Origin"),
+            authorizations=request.headers.getlist("Authorization"),
         )
-        return _error(errors.refusal(403, refused)) if refused else None
+        refused = security.foreigner(policy, offer)
+        # On loopback any key does, also none: clients of OpenAI send what their user made up.
+        if refused is None and policy.exposed and request.path in _SPEECH:
+            refused = security.unauthorized(policy, offer)
+        return _error(errors.answer(refused.error)) if refused else None
 
     @app.after_request
     async def name_request(response: Response) -> Response:

@@ -5,6 +5,8 @@
     UnsupportedLanguage      400   invalid_request_error   unsupported_language
     TextTooLong              400   invalid_request_error   string_above_max_length
     other InvalidRequest     400   invalid_request_error   invalid_value
+    Unauthorized             401   authentication_error    invalid_api_key
+    OriginNotAllowed         403   permission_error        origin_not_allowed
     Overloaded               429   rate_limit_error        server_busy
     NotReady                 503   server_error            engine_unavailable
     StreamCancelled          409   server_error            cancelled
@@ -31,11 +33,13 @@ from engine.errors import (
     EngineError,
     InvalidRequest,
     NotReady,
+    OriginNotAllowed,
     Overloaded,
     SetupError,
     StreamCancelled,
     SynthesisFailed,
     TextTooLong,
+    Unauthorized,
     UnknownVoice,
     UnsupportedLanguage,
 )
@@ -59,6 +63,8 @@ RULES: tuple[tuple[type[EngineError], Rule], ...] = (
     (UnsupportedLanguage, Rule(400, INVALID, "unsupported_language")),
     (TextTooLong, Rule(400, INVALID, "string_above_max_length")),
     (InvalidRequest, Rule(400, INVALID, "invalid_value")),
+    (Unauthorized, Rule(401, "authentication_error", "invalid_api_key")),
+    (OriginNotAllowed, Rule(403, "permission_error", "origin_not_allowed")),
     (Overloaded, Rule(429, "rate_limit_error", "server_busy")),
     (NotReady, Rule(503, SERVER, "engine_unavailable")),
     (StreamCancelled, Rule(409, SERVER, "cancelled")),
@@ -130,7 +136,10 @@ def answer(error: EngineError) -> Answer:
     rule = next(rule for kind, rule in RULES if isinstance(error, kind))
     param = PARAMS.get(error.param, error.param) if error.param else None
     detail = Detail(message=error.message, type=rule.type, param=param, code=rule.code)
-    return Answer(rule.status, detail, _retry_headers(error))
+    headers = dict(_retry_headers(error))
+    if rule.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Answer(rule.status, detail, headers)
 
 
 def refusal(status: int, message: str | None = None) -> Answer:

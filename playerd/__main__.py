@@ -15,7 +15,8 @@ import typer
 
 from engine import process
 from engine.config import Settings
-from wsproto_api.client import WebSocketSpeak
+from wsproto_api import discovery
+from wsproto_api.speak import WebSocketSpeak
 
 from .daemon import Daemon
 from .sinks.base import Sink
@@ -42,21 +43,25 @@ def sink_of(settings: Settings) -> Sink:
 async def serve(settings: Settings) -> None:
     """Listens first, so that a taken port is told at once. The engine may come later."""
     listeners = await process.open_listeners(settings.host, settings.player_port)
+    token = discovery.token(settings)
     sink = sink_of(settings)
-    speak = WebSocketSpeak(settings.engine_url)
-    daemon = Daemon(speak, sink, settings)
+    speak = WebSocketSpeak(settings.engine_url, token)
+    daemon = Daemon(speak, sink, settings, token)
     async with trio.open_nursery() as nursery:
         await nursery.start(daemon.serve, listeners)
         # The audio thread needs the interpreter every 20 ms: let it wait for no long turn of
         # another thread, and for no collection of what was made at the start.
         sys.setswitchinterval(0.0005)
         gc.freeze()
-        log.info(
-            "ready",
-            address=process.address("ws", listeners),
-            sink=sink.name,
-            device=sink.device or "none yet; speech waits until there is one",
-        )
+        address = process.address("ws", listeners)
+        with discovery.announced(settings, "player", f"{address}/"):
+            log.info(
+                "ready",
+                address=address,
+                sink=sink.name,
+                device=sink.device or "none yet; speech waits until there is one",
+            )
+            await trio.sleep_forever()
 
 
 def silence_libraries() -> None:

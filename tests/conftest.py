@@ -21,7 +21,8 @@ hypothesis_settings.load_profile("kokoro")
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Defaults, and nothing of this machine's environment or files."""
-    return config.load(environ={}, file=tmp_path / "none.toml").settings
+    flags = {"data_dir": tmp_path / "data"}
+    return config.load(flags, environ={}, file=tmp_path / "none.toml").settings
 
 
 @pytest.fixture(scope="session")

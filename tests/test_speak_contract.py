@@ -17,9 +17,10 @@ from engine.errors import InvalidRequest, UnknownVoice
 from engine.process import address, open_listeners
 from engine.request import Frame, Marks, Opened, Speak, SpeechRequest
 from engine.service import KokoroService
+from tests.support.access import TOKEN
 from tests.support.reading import Heard, check_stream, hear
 from tests.support.tone import ToneVoice
-from wsproto_api.client import WebSocketSpeak
+from wsproto_api.speak import WebSocketSpeak
 from wsproto_api.server import EngineServer
 
 #: three segments, whatever the implementation puts together
@@ -31,11 +32,11 @@ WORDS = ["One", "two", "Three", "four", "five", "Is", "it", "six"]
 async def over_websocket(
     voice: ToneVoice | KokoroService, settings: Settings
 ) -> AsyncIterator[Speak]:
-    server = EngineServer(voice, voice, settings)
+    server = EngineServer(voice, voice, settings, TOKEN)
     async with trio.open_nursery() as nursery:
         listeners = await open_listeners("127.0.0.1", 0)
         await nursery.start(server.serve, listeners)
-        yield WebSocketSpeak(address("ws", listeners) + "/")
+        yield WebSocketSpeak(address("ws", listeners) + "/", TOKEN)
         nursery.cancel_scope.cancel()
 
 

@@ -13,6 +13,7 @@ from engine import process, service
 from engine.config import Settings
 from engine.model.progress import shown_progress
 
+from . import discovery
 from .server import EngineServer
 
 log = structlog.get_logger("engine")
@@ -21,19 +22,23 @@ log = structlog.get_logger("engine")
 async def serve(settings: Settings) -> None:
     """Listens first, so that a taken port is told at once; ready only when warm."""
     listeners = await process.open_listeners(settings.host, settings.engine_port)
+    token = discovery.token(settings)
     began = trio.current_time()
     with shown_progress() as progress:
         engine = await service.load(settings, progress=progress)
-    server = EngineServer(engine, engine, settings)
+    server = EngineServer(engine, engine, settings, token)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, listeners)
-        log.info(
-            "ready",
-            address=process.address("ws", listeners),
-            voices=len(engine.voices),
-            precision=engine.model.precision,
-            seconds=round(trio.current_time() - began, 1),
-        )
+        address = process.address("ws", listeners)
+        with discovery.announced(settings, "engine", f"{address}/"):
+            log.info(
+                "ready",
+                address=address,
+                voices=len(engine.voices),
+                precision=engine.model.precision,
+                seconds=round(trio.current_time() - began, 1),
+            )
+            await trio.sleep_forever()
 
 
 def main(

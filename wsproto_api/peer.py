@@ -1,12 +1,17 @@
 """The server's end of one connection, for the engine and for the player. Shell.
 
 `serve_peers` accepts connections and checks who comes; `Peer` speaks the protocol on one of them:
-it answers malformed messages, so that its user sees only messages that make sense.
+it has the token shown, answers malformed messages and those that are too many, so that its user
+sees only messages that make sense.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import math
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 
 import msgspec
@@ -19,12 +24,14 @@ from websockets.http11 import Request, Response
 from websockets.trio.server import Server, ServerConnection, serve
 from websockets.typing import Subprotocol
 
-from engine.errors import EngineError, blame
+from engine.errors import EngineError, Overloaded, Unauthorized, blame
 
 from . import messages, security
 from .errors import RemoteProtocolError
 from .messages import Decoded, Error, StreamFrame, Unknown, Vocabulary, Warning
-from .session import Role, Session
+from .rate import TokenBucket
+from .security import Policy
+from .session import Phase, Role, Session
 from .sockets import ServerSocket
 
 log = structlog.get_logger("wire")
@@ -32,80 +39,261 @@ log = structlog.get_logger("wire")
 #: how long a socket may take to say goodbye
 CLOSE_TIMEOUT_S = 1.0
 
+#: how long a client that must send `auth` may take
+AUTH_TIMEOUT_S = 2.0
+
+#: how long what is being done may take to come to its end when the server stops
+DRAIN_TIMEOUT_S = 2.0
+
+#: answers that a client may leave unread before it is let go
+ANSWERS = 256
+
+#: Bytes that the system takes for a client that does not read: 5 s of sound. By itself it takes
+#: megabytes of them on loopback, so a minute of speech would count as heard that nobody has read.
+SEND_BUFFER_BYTES = 256 * 1024
+
 _FULL = "Too many connections; close one first."
+_STOPPING = "This server is stopping; try again in a few seconds."
 
 
 class Peer:
-    """One client of a server. Iterate over it for the client's messages; send from any task."""
+    """One client of a server. Iterate over it for the client's messages; send from any task.
 
-    def __init__(self, websocket: ServerConnection, session: Session) -> None:
+    There are two ways to the socket. `reply` never waits: an answer must not stop the reading of
+    what comes next, such as a `cancel`, while the client does not read. `send` waits until the
+    socket takes the message, which is the flow control of streams. Answers go first, in their
+    order, and so do the messages of each sender.
+
+    Args:
+        websocket: open.
+        session: the rules.
+        policy: who may be here.
+        messages_per_s: how many messages the client may send; twice as many in a burst.
+    """
+
+    def __init__(
+        self, websocket: ServerConnection, session: Session, policy: Policy, messages_per_s: float
+    ) -> None:
         self._websocket = websocket
         self._session = session
-        # No capacity: whoever sends waits until the socket takes it. That is the flow control.
+        self._policy = policy
+        self._bucket = TokenBucket(messages_per_s, 2 * messages_per_s, trio.current_time())
+        self._answers: deque[msgspec.Struct] = deque()
+        # No capacity: whoever sends waits until the socket takes it.
         self._outbox, self._unsent = trio.open_memory_channel[msgspec.Struct | StreamFrame](0)
+        self._gone = False
+        self._owed: messages.Ack | None = None
+        self._talk = trio.CancelScope()
+        self._ending: tuple[int, str] | None = None
+        self._stuck = False
+
+    @property
+    def said_goodbye(self) -> bool:
+        """Whether the client closed the connection on purpose; else it may come back."""
+        received = self._websocket.protocol.close_rcvd
+        return received is not None and received.code in (
+            CloseCode.NORMAL_CLOSURE,
+            CloseCode.GOING_AWAY,
+            CloseCode.NO_STATUS_RCVD,  # `close()` of a browser, without arguments
+        )
+
+    def reply(self, message: msgspec.Struct) -> None:
+        """Answers, without waiting; nothing happens if the client is gone.
+
+        A client that lets `ANSWERS` of them lie unread is let go.
+        """
+        if self._ending is None and not self._queue(message, limit=ANSWERS):
+            log.warning("a client does not read its answers; it is let go")
+            self.end(
+                CloseCode.POLICY_VIOLATION,
+                Overloaded("Too many answers were not read; read while you send."),
+            )
 
     async def send(self, message: msgspec.Struct | StreamFrame) -> None:
         """Puts a message on the socket; safe to cancel, because one task writes for all."""
         await self._outbox.send(message)
 
-    async def write(self) -> None:
-        """Writes what `send` is given, until cancelled.
+    def end(self, code: int, error: EngineError, reply_to: str | None = None) -> None:
+        """Says why, and closes the connection."""
+        if self._ending is None:
+            self._ending = (code, error.code)
+            self._queue(error_message(error, reply_to=reply_to, fatal=True), limit=math.inf)
+            self._talk.cancel()
+
+    async def talk(
+        self,
+        handle: Callable[[Peer], Awaitable[None]],
+        decision: security.Decision,
+        auth_timeout_s: float,
+    ) -> None:
+        """Runs `handle` until it returns or is let go, and closes the connection.
+
+        Args:
+            handle: what is done with the client's messages.
+            decision: of `security.admission`.
+            auth_timeout_s: how long the client may take to show the token if it must.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write)
+            with self._talk:
+                match decision:
+                    case security.Ended():
+                        self.end(decision.close_code, decision.error)
+                    case security.AuthFirst():
+                        await self._authenticate(auth_timeout_s)
+                    case _:
+                        pass
+                if self._ending is None:
+                    await handle(self)
+            self._outbox.close()
+            nursery.cancel_scope.deadline = trio.current_time() + CLOSE_TIMEOUT_S
+        self._stuck = nursery.cancel_scope.cancelled_caught
+
+    async def close(self, crashed: bool) -> None:
+        """Says goodbye, if the client reads."""
+        code, reason = self._ending or (CloseCode.NORMAL_CLOSURE, "")
+        if crashed:
+            code, reason = CloseCode.INTERNAL_ERROR, ""
+        # Behind half a message there is no way to say it.
+        with trio.move_on_after(0 if self._stuck else CLOSE_TIMEOUT_S):
+            await self._websocket.aclose(code, reason)
+
+    def _queue(self, message: msgspec.Struct, limit: float) -> bool:
+        """False if there are too many already."""
+        try:
+            self._outbox.send_nowait(message)  # the task that writes has nothing to do
+        except trio.WouldBlock:
+            if len(self._answers) >= limit:
+                return False
+            if not self._gone:
+                self._answers.append(message)
+        except trio.ClosedResourceError:
+            pass
+        return True
+
+    async def _write(self) -> None:
+        """Writes what `reply` and `send` are given until there will be no more.
 
         When the client is gone it is dropped: whoever sends must not wait for a reader that will
         never come, and may still have messages of the client to act on, such as a `cancel`.
         """
-        gone = False
-        async for message in self._unsent:
-            if not gone:
-                try:
-                    await self._websocket.send(self._session.send(message))
-                except ConnectionClosed:
-                    gone = True
+        with suppress(trio.EndOfChannel):
+            while True:
+                while self._answers:
+                    await self._put(self._answers.popleft())
+                await self._put(await self._unsent.receive())
+
+    async def _put(self, message: msgspec.Struct | StreamFrame) -> None:
+        if self._gone or self._session.phase is Phase.CLOSING:
+            return
+        try:
+            await self._websocket.send(self._session.send(message))
+        except ConnectionClosed:
+            self._gone = True
+
+    async def _authenticate(self, within_s: float) -> None:
+        """Waits for `auth`; ends the connection if anything else happens."""
+        name, token = None, None
+        with trio.move_on_after(within_s) as patience:
+            try:
+                decoded = self._session.receive(await self._websocket.recv())
+            except ConnectionClosed:
+                pass
+            except RemoteProtocolError as error:
+                name = error.reply_to
+            else:
+                assert isinstance(decoded, Decoded)  # clients do not send frames
+                name = getattr(decoded.message, "id", None)
+                token = (
+                    decoded.message.token if isinstance(decoded.message, messages.Auth) else None
+                )
+        if patience.cancelled_caught:
+            self.end(security.AUTH_TIMEOUT_CLOSE, Unauthorized(security.AUTH_LATE))
+        elif token is None:
+            self.end(security.UNAUTHORIZED_CLOSE, Unauthorized(security.AUTH_NEEDED), name)
+        else:
+            self._show(token, name)
+
+    def _show(self, token: str, name: str | None) -> None:
+        """Acts on an `auth`."""
+        if not self._policy.accepts(token):
+            self.end(security.UNAUTHORIZED_CLOSE, Unauthorized(security.TOKEN_WRONG), name)
+        elif name is not None:
+            self._owed = messages.Ack(reply_to=name)  # after `ready`, which `handle` sends first
 
     def __aiter__(self) -> Peer:
         return self
 
     async def __anext__(self) -> msgspec.Struct:
         """The client's next message that makes sense; the end when the client is gone."""
-        while True:
+        while self._ending is None:
+            if self._owed is not None:
+                self.reply(self._owed)
+                self._owed = None
             try:
                 decoded = self._session.receive(await self._websocket.recv())
             except ConnectionClosed:
-                raise StopAsyncIteration from None
+                break
             except RemoteProtocolError as error:
-                await self.send(
-                    Error(
-                        reply_to=error.reply_to, code=error.code, message=error.message,
-                        param=error.param, retryable=False, fatal=False,
-                    )
-                )  # fmt: skip
+                if self._in_time(error.reply_to):
+                    self.reply(
+                        Error(
+                            reply_to=error.reply_to, code=error.code, message=error.message,
+                            param=error.param, retryable=False, fatal=False,
+                        )
+                    )  # fmt: skip
                 continue
             assert isinstance(decoded, Decoded)  # clients do not send frames
+            if not self._in_time(getattr(decoded.message, "id", None)):
+                continue
             if isinstance(decoded.message, Unknown):
-                await self._not_understood(decoded.message)
+                self._not_understood(decoded.message)
                 continue
             if decoded.unknown_fields:
-                await self.send(
+                self.reply(
                     Warning(
                         reply_to=getattr(decoded.message, "id", None),
                         code="unknown_field",
                         message=f"Ignored what is not a field: {', '.join(decoded.unknown_fields)}.",
                     )
                 )
+            if isinstance(decoded.message, messages.Auth):
+                self._show(decoded.message.token, decoded.message.id)
+                continue
             return decoded.message
+        raise StopAsyncIteration
 
-    async def _not_understood(self, unknown: Unknown) -> None:
+    def _in_time(self, name: str | None) -> bool:
+        """Whether a message is acted on; if too many come it is answered here."""
+        wait_s = self._bucket.take(trio.current_time())
+        if not wait_s:
+            return True
+        error = Overloaded(
+            "Too many messages in a short time; this one was not acted on.",
+            retry_after_ms=math.ceil(wait_s * 1000),
+        )
+        if self._bucket.hopeless:
+            self.end(CloseCode.POLICY_VIOLATION, error, name)
+        else:
+            self.reply(error_message(error, reply_to=name))
+        return False
+
+    def _not_understood(self, unknown: Unknown) -> None:
         text = f"Messages of type {unknown.type!r} are not understood."
-        await self.send(Warning(reply_to=unknown.id, code="unknown_type", message=text))
+        self.reply(Warning(reply_to=unknown.id, code="unknown_type", message=text))
         if unknown.id is not None:
-            await self.send(
+            self.reply(
                 Error(reply_to=unknown.id, code="bad_message", message=text, param="type",
                       retryable=False, fatal=False)
             )  # fmt: skip
 
 
 def error_message(
-    error: EngineError, *, reply_to: str | None = None, stream: int | None = None
+    error: EngineError,
+    *,
+    reply_to: str | None = None,
+    stream: int | None = None,
+    fatal: bool = False,
 ) -> Error:
     """The `error` message for an exception."""
     return Error(
@@ -116,7 +304,7 @@ def error_message(
         param=error.param,
         retryable=error.retryable,
         retry_after_ms=error.retry_after_ms,
-        fatal=False,
+        fatal=fatal,
     )
 
 
@@ -126,59 +314,75 @@ async def serve_peers(
     *,
     client: Vocabulary,
     server: Vocabulary,
-    origins: Collection[str] = (),
+    policy: Policy,
     connections: int,
+    messages_per_s: float,
     pages: Mapping[str, Callable[[], str]] | None = None,
+    drain: Callable[[], Awaitable[None]] | None = None,
+    auth_timeout_s: float = AUTH_TIMEOUT_S,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Accepts connections until cancelled, then closes them with 1001.
 
     Args:
-        handle: runs for each connection; the connection closes when it returns.
+        handle: runs for each connection, and sends `ready` before it reads; the connection closes
+            when it returns.
         listeners: opened by the caller; closed here.
         client: what clients may say.
         server: what we say.
-        origins: pages that may connect.
+        policy: who may connect.
         connections: how many at once; more get 503.
+        messages_per_s: how many messages a connection may send; twice as many in a burst.
         pages: plain-text pages served to GET requests, such as `/metrics`.
+        drain: runs when cancelled, before connections are closed, for `DRAIN_TIMEOUT_S` at most;
+            nobody else is let in meanwhile.
+        auth_timeout_s: how long a client that must send `auth` may take.
         task_status: told when connections are accepted.
     """
-    port = listeners[0].socket.getsockname()[1]
     pages = pages or {}
     open_now = 0
+    stopping = False
+    for listener in listeners:  # the sockets of connections inherit it
+        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
 
     def admit(_: ServerConnection, request: Request) -> Response | None:
-        hosts, pages_from = request.headers.get_all("Host"), request.headers.get_all("Origin")
-        host = hosts[0] if len(hosts) == 1 else None
-        refused = security.refusal(host, pages_from, port=port, allowed=origins)
-        if refused:
-            return _plain(HTTPStatus.FORBIDDEN, refused)
+        offer = _offer(request.headers)
         if request.path in pages:
-            return _plain(HTTPStatus.OK, pages[request.path]())
-        if open_now >= connections:
-            return _plain(HTTPStatus.SERVICE_UNAVAILABLE, _FULL)
+            refused = security.foreigner(policy, offer)
+            if refused is None and policy.exposed:
+                refused = security.unauthorized(policy, offer)
+            if refused is None:
+                return _plain(HTTPStatus.OK, pages[request.path]())
+            return _refusal(refused)
+        decision = security.admission(policy, offer)
+        if isinstance(decision, security.Refused):
+            return _refusal(decision)
+        if stopping or open_now >= connections:
+            return _plain(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                _STOPPING if stopping else _FULL,
+                {"Retry-After": "1"},
+            )
         return None
 
     async def connection(websocket: ServerConnection) -> None:
         nonlocal open_now
         open_now += 1
-        peer = Peer(websocket, Session(Role.SERVER, client=client, server=server))
-        code, reason = CloseCode.INTERNAL_ERROR, ""
+        session = Session(Role.SERVER, client=client, server=server)
+        peer = Peer(websocket, session, policy, messages_per_s)
+        crashed = False
         try:
             if open_now > connections:  # several came in while none of them was open
-                code, reason = CloseCode.TRY_AGAIN_LATER, _FULL
-                return
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(peer.write)
-                await handle(peer)
-                nursery.cancel_scope.cancel()
-            code = CloseCode.NORMAL_CLOSURE
+                peer.end(CloseCode.TRY_AGAIN_LATER, Overloaded(_FULL, retry_after_ms=1000))
+            assert websocket.request is not None  # the handshake is over
+            decision = security.admission(policy, _offer(websocket.request.headers))
+            await peer.talk(handle, decision, auth_timeout_s)
         except Exception as error:  # the library would log its message
             log.error("connection crashed", error=blame(_single(error)))
+            crashed = True
         finally:
             open_now -= 1
-            with trio.move_on_after(CLOSE_TIMEOUT_S):  # whoever does not read hears no goodbye
-                await websocket.aclose(code, reason)
+            await peer.close(crashed)
 
     running = trio.CancelScope()
 
@@ -207,9 +411,31 @@ async def serve_peers(
         try:
             await trio.sleep_forever()
         finally:
-            with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
-                await websocket_server.aclose()
-            running.cancel()
+            stopping = True
+            try:
+                if drain is not None:
+                    with trio.move_on_after(DRAIN_TIMEOUT_S, shield=True):
+                        await drain()
+            finally:
+                with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
+                    await websocket_server.aclose()
+                running.cancel()
+
+
+def _offer(headers: Headers) -> security.Offer:
+    return security.Offer(
+        hosts=headers.get_all("Host"),
+        origins=headers.get_all("Origin"),
+        authorizations=headers.get_all("Authorization"),
+        subprotocols=headers.get_all("Sec-WebSocket-Protocol"),
+    )
+
+
+def _refusal(refused: security.Refused) -> Response:
+    # Not the Origin or the Host: whoever is refused would write into the log.
+    log.info("refused", status=refused.status, code=refused.error.code)
+    more = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else {}
+    return _plain(HTTPStatus(refused.status), refused.error.message, more)
 
 
 def _single(error: Exception) -> Exception:
@@ -224,11 +450,12 @@ def _offered_or_none(_: ServerConnection, offered: Sequence[Subprotocol]) -> Sub
     return Subprotocol(messages.PROTOCOL) if messages.PROTOCOL in offered else None
 
 
-def _plain(status: HTTPStatus, text: str) -> Response:
+def _plain(status: HTTPStatus, text: str, more: Mapping[str, str] | None = None) -> Response:
     body = text.encode()
     headers = Headers({
         "Content-Type": "text/plain; charset=utf-8",
         "Content-Length": str(len(body)),
         "Connection": "close",
+        **(more or {}),
     })  # fmt: skip
     return Response(status.value, status.phrase, headers, body)

@@ -7,6 +7,7 @@ to send it, `RemoteProtocolError` if it arrived. The shell does the I/O and answ
 The connection, seen from both ends:
 
     phase     who     message                      next
+    OPENING   client  auth, or any request         OPENING
     OPENING   server  ready                        OPEN
     OPENING   server  error with fatal             CLOSING
     OPEN      client  any request                  OPEN
@@ -14,7 +15,9 @@ The connection, seen from both ends:
     OPEN      server  error with fatal             CLOSING
     CLOSING   -       nothing                      -
 
-A client may speak as soon as the socket is open; it need not wait for `ready`.
+A client may speak as soon as the socket is open; it need not wait for `ready`. Some must begin
+with `auth` and get `ready` only then. To the rules that is a request like any other, whose answer
+comes after `ready`; who must, `security` decides, and `peer` sees to it.
 
 Requests: an `id` is open from the request until its one answer (`ack`, `error`, or the message
 asked for: `voices`, `status`, `state`, `pong`). An answer to an `id` that is not open is against
@@ -25,10 +28,11 @@ Streams, on this connection:
 
     state     message                                            next
     any       stream.opened                                      LIVE, counting afresh
-    LIVE      frame, segment, marks, segment.done, warning       LIVE
+    LIVE      frame, segment, marks, segment.done, flushed       LIVE
+    LIVE      progress, warning                                  LIVE
     LIVE      stream.done, stream.cancelled, error of the stream absent
-    absent    frame, segment, marks, segment.done                against the rules
-    absent    stream.done, stream.cancelled                      against the rules
+    absent    frame, segment, marks, segment.done, flushed       against the rules
+    absent    progress, stream.done, stream.cancelled            against the rules
     absent    error of the stream, warning                       absent
 
 Frames of a LIVE stream are numbered without holes and `sample` counts without holes, except at
@@ -213,7 +217,13 @@ class Session:
                 broken = self._live(message.stream).advance(message.frame)
                 if broken:
                     raise _Violation(f"A frame of stream {message.stream} {broken}.")
-            case messages.Segment() | messages.SegmentMarks() | messages.SegmentFinished():
+            case (
+                messages.Segment()
+                | messages.SegmentMarks()
+                | messages.SegmentFinished()
+                | messages.AllSpoken()
+                | messages.Progress()
+            ):
                 self._live(message.stream)
             case messages.StreamDone() | messages.StreamCancelled():
                 self._live(message.stream)

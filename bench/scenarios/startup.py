@@ -9,6 +9,7 @@ between them is another text of the same length.
 from __future__ import annotations
 
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from bench.report import Options, Report, at_most
 from bench.train_statistics import Maker
 from engine.process import open_listeners
 from engine.request import Frame, SpeechRequest
-from wsproto_api.client import WebSocketSpeak
+from wsproto_api.speak import WebSocketSpeak
 
 #: the slowest that the first request may be against the tenth, and loading the graphs, s
 FIRST_TENTH, GRAPHS_S = 1.3, 1.5
@@ -63,6 +64,7 @@ async def _start(threads: int) -> dict[str, float]:
     port = listeners[0].socket.getsockname()[1]
     for listener in listeners:
         await listener.aclose()
+    token = secrets.token_urlsafe(32)
     began_s = trio.current_time()
     process = await trio.lowlevel.open_process(
         [sys.executable, "-m", "wsproto_api", "--port", str(port)],
@@ -71,6 +73,7 @@ async def _start(threads: int) -> dict[str, float]:
             **os.environ,
             "KOKORO_LIVE_LOG_FORMAT": "json",
             "KOKORO_LIVE_THREADS": str(threads),
+            "KOKORO_LIVE_TOKEN": token,
         },
     )
     assert process.stderr is not None
@@ -82,7 +85,7 @@ async def _start(threads: int) -> dict[str, float]:
                 raise RuntimeError(f"the engine ended: {told.decode()}")
             told += more
         ready_s = trio.current_time() - began_s
-        speak = WebSocketSpeak(f"ws://127.0.0.1:{port}/")
+        speak = WebSocketSpeak(f"ws://127.0.0.1:{port}/", token)
         first_ms, *_, tenth_ms = [
             await _first_frame_ms(speak, " ".join(words) + ".")
             for words in islice(permutations(_WORDS), REQUESTS)

@@ -13,6 +13,7 @@ import pytest
 
 from engine.audio import from_pcm
 from engine.model.assets import Assets
+from tests.support.access import TOKEN
 from tests.support.processes import run_module
 from tests.support.transcribe import transcribe, word_errors
 
@@ -123,6 +124,7 @@ def test_config_and_voices_are_shown(real_assets: Assets) -> None:
     assert shown.returncode == 0
     assert "4711" in shown.stdout
     assert "environment" in shown.stdout
+    assert TOKEN not in shown.stdout  # which is set, for all that runs here
     head, first, *listed = run_module("engine", "--voices").stdout.splitlines()
     assert head.split() == ["id", "name", "language", "grade", "speed"]
     assert first.split() == [

@@ -17,11 +17,13 @@ import trio
 
 from engine.audio import from_pcm
 from engine.request import SpeechRequest
+from tests.support.access import TOKEN
 from tests.support.processes import Running, free_ports, listening, started
 from tests.support.reading import hear
 from tests.support.transcribe import transcribe, word_errors
 from wsproto_api import messages
-from wsproto_api.client import WebSocketSpeak, connect
+from wsproto_api.client import connect
+from wsproto_api.speak import WebSocketSpeak
 
 LONG_TEXT = (
     "The weather is very nice today. The children were playing in the garden all day. "
@@ -68,7 +70,7 @@ def up() -> Iterator[Up]:
 async def test_audio_arrives_over_http_before_synthesis_has_finished(up: Up) -> None:
     body = {"input": LONG_TEXT, "voice": "af_heart", "response_format": "wav"}
     async with (
-        connect(up.engine) as (engine, _),
+        connect(up.engine, token=TOKEN) as (engine, _),
         httpx.AsyncClient(timeout=120, trust_env=False) as client,
         client.stream("POST", f"{up.http}/audio/speech", json=body) as response,
     ):
@@ -92,7 +94,7 @@ async def test_audio_arrives_over_http_before_synthesis_has_finished(up: Up) -> 
 
 async def test_websocket_and_http_carry_the_same_samples(up: Up) -> None:
     text = "Exactly the same."
-    heard = await hear(WebSocketSpeak(up.engine), SpeechRequest(text=text))
+    heard = await hear(WebSocketSpeak(up.engine, TOKEN), SpeechRequest(text=text))
     async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
         body = {"input": text, "voice": "af_heart", "response_format": "pcm"}
         response = await client.post(f"{up.http}/audio/speech", json=body)
@@ -102,7 +104,7 @@ async def test_websocket_and_http_carry_the_same_samples(up: Up) -> None:
 
 async def test_the_player_speaks_and_says_when_it_was_heard(up: Up) -> None:
     vocabularies = {"client": messages.PLAYER_CLIENT, "server": messages.PLAYER_SERVER}
-    async with connect(up.player, **vocabularies) as (player, ready):
+    async with connect(up.player, token=TOKEN, **vocabularies) as (player, ready):
         assert isinstance(ready, messages.PlayerReady)
         await player.send(messages.PlayerSpeak(text="Well done.", id="a", key="k"))
         seen: list[msgspec.Struct] = []
@@ -145,7 +147,7 @@ async def test_a_signal_while_the_model_works_is_a_clean_end() -> None:
     (port,) = free_ports(1)
     with started("wsproto_api", engine_port=port) as running:
         running.until(f"ws://127.0.0.1:{port}")
-        async with connect(f"ws://127.0.0.1:{port}") as (engine, _):
+        async with connect(f"ws://127.0.0.1:{port}", token=TOKEN) as (engine, _):
             await engine.send(messages.Speak(text=LONG_TEXT))
             while not isinstance(await engine.receive(), messages.Segment):
                 pass  # the first segment is made, so the next is being inferred

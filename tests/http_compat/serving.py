@@ -30,7 +30,9 @@ from engine.request import (
 )
 from http_compat import server
 from http_compat.app import create_app
+from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
+from wsproto_api import security
 from wsproto_api.messages import Status
 
 PORT = 8880
@@ -112,9 +114,9 @@ class Engine:
 
     def app(self, port: int = PORT, settings: Settings | None = None) -> QuartTrio:
         """The application over this engine."""
-        return create_app(
-            self.speak, self.voices, self.status, settings=settings or defaults(), port=port
-        )
+        settings = (settings or defaults()).model_copy(update={"http_port": port})
+        policy = security.policy(settings, port=port, token=TOKEN)
+        return create_app(self.speak, self.voices, self.status, settings=settings, policy=policy)
 
 
 @dataclass

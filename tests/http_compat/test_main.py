@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +19,7 @@ import trio
 
 from engine.process import open_listeners
 from engine.request import Speak
+from tests.support.access import TOKEN
 from tests.support.tone import WORD_MS, ToneVoice
 from wsproto_api.server import EngineServer
 
@@ -57,7 +59,8 @@ async def started(*arguments: str) -> AsyncIterator[Server]:
     """Starts it, and kills it if the test has not ended it."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("KOKORO_LIVE_")}
     command = [sys.executable, "-m", "http_compat", *arguments]
-    with trio.fail_after(60):
+    with tempfile.TemporaryDirectory() as folder, trio.fail_after(60):
+        clean |= {"KOKORO_LIVE_TOKEN": TOKEN, "KOKORO_LIVE_DATA_DIR": folder}
         async with trio.open_nursery() as nursery:
             run = partial(trio.run_process, command, stderr=subprocess.PIPE, check=False, env=clean)
             yield Server(await nursery.start(run))
@@ -69,7 +72,7 @@ async def engine(speak: Speak, voice: ToneVoice) -> AsyncIterator[int]:
     """The engine's own server on a free port, with a fake voice."""
     listeners = await open_listeners("127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
-        await nursery.start(EngineServer(speak, voice, defaults()).serve, listeners)
+        await nursery.start(EngineServer(speak, voice, defaults(), TOKEN).serve, listeners)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 

@@ -16,6 +16,7 @@ from engine.request import Event, SegmentStart, Speak, SpeechRequest
 from playerd.daemon import Daemon
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.null import NullSink
+from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 from wsproto_api import messages
 from wsproto_api.client import Connection, connect
@@ -100,7 +101,7 @@ class Playing:
     async def client(self) -> AsyncIterator[Client]:
         """A new client, which has heard `ready`."""
         async with connect(
-            self.url, client=messages.PLAYER_CLIENT, server=messages.PLAYER_SERVER
+            self.url, token=TOKEN, client=messages.PLAYER_CLIENT, server=messages.PLAYER_SERVER
         ) as (connection, ready):
             assert isinstance(ready, messages.PlayerReady)
             yield Client(connection)
@@ -112,7 +113,7 @@ async def playing(
 ) -> AsyncIterator[Playing]:
     """Runs a daemon while the context lasts. A hang is a failure, not a wait."""
     sink = sink or NullSink()
-    daemon = Daemon(speak or ToneVoice(), sink, settings)
+    daemon = Daemon(speak or ToneVoice(), sink, settings, TOKEN)
     listeners = await open_listeners("127.0.0.1", 0)
     scope = trio.CancelScope()
 

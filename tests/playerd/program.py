@@ -16,6 +16,7 @@ import trio
 from engine.config import Settings
 from engine.process import open_listeners
 from tests.playerd.playing import Client
+from tests.support.access import TOKEN
 from tests.support.rig import PATIENCE_S
 from tests.support.tone import ToneVoice
 from wsproto_api import messages
@@ -60,10 +61,8 @@ class Program:
     async def client(self) -> AsyncIterator[Client]:
         """A new client of it."""
         url = self.ready["address"] + "/"
-        async with connect(url, client=messages.PLAYER_CLIENT, server=messages.PLAYER_SERVER) as (
-            connection,
-            _,
-        ):
+        vocabularies = {"client": messages.PLAYER_CLIENT, "server": messages.PLAYER_SERVER}
+        async with connect(url, token=TOKEN, **vocabularies) as (connection, _):
             yield Client(connection)
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -89,6 +88,8 @@ async def running(
                 env={
                     **environment,
                     "KOKORO_LIVE_CONFIG": str(folder / "none.toml"),
+                    "KOKORO_LIVE_DATA_DIR": str(folder / "data"),
+                    "KOKORO_LIVE_TOKEN": TOKEN,
                     "KOKORO_LIVE_ENGINE_PORT": str(engine_port),
                     "KOKORO_LIVE_LOG_FORMAT": "json",
                 },
@@ -110,6 +111,6 @@ async def engine(settings: Settings, voice: ToneVoice) -> AsyncIterator[int]:
     """Serves a fake voice; gives the port."""
     listeners = await open_listeners("127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
-        await nursery.start(EngineServer(voice, voice, settings).serve, listeners)
+        await nursery.start(EngineServer(voice, voice, settings, TOKEN).serve, listeners)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()

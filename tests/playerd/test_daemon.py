@@ -6,32 +6,33 @@ A word of the fake voice lasts 275 ms.
 from __future__ import annotations
 
 import json
-from typing import cast
+from typing import Any
 
-import msgspec
 import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.trio.client import connect as connect_websocket
-from websockets.typing import Origin
+from websockets.typing import Origin, Subprotocol
 
 from engine.config import Settings
 from engine.errors import SynthesisFailed
 from engine.process import address, open_listeners
 from engine.request import SpeechRequest
-from playerd.daemon import OUTBOX_MESSAGES, _Client
 from playerd.items import Mode
 from tests.playerd.playing import Gate, Unplugged, playing
+from tests.support.access import TOKEN
 from tests.support.reading import hear
 from tests.support.tone import ToneVoice
 from wsproto_api import messages
-from wsproto_api.client import WebSocketSpeak
-from wsproto_api.peer import Peer
 from wsproto_api.server import EngineServer
+from wsproto_api.speak import WebSocketSpeak
 
 WORD_MS = 275.0
+
+#: what a program shows
+SHOWN: dict[str, Any] = {"additional_headers": {"Authorization": f"Bearer {TOKEN}"}}
 
 
 async def pcm_of(*texts: str) -> bytes:
@@ -191,7 +192,7 @@ async def test_engine_not_there(settings: Settings, autojump_clock: MockClock) -
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     port = listener.socket.getsockname()[1]
     await listener.aclose()
-    speak = WebSocketSpeak(f"ws://127.0.0.1:{port}/")
+    speak = WebSocketSpeak(f"ws://127.0.0.1:{port}/", TOKEN)
     async with playing(settings, speak) as player, player.client() as client:
         error = await client.refused("Hello.")
         assert (error.code, error.retryable) == ("not_ready", True)
@@ -314,8 +315,8 @@ async def test_speech_may_wait_long_while_the_engine_holds_it(
     text = " ".join(["One two three four."] * 100)  # 110 s
     async with trio.open_nursery() as nursery:
         listeners = await open_listeners("127.0.0.1", 0)
-        await nursery.start(EngineServer(voice, voice, settings).serve, listeners)
-        speak = WebSocketSpeak(address("ws", listeners) + "/")
+        await nursery.start(EngineServer(voice, voice, settings, TOKEN).serve, listeners)
+        speak = WebSocketSpeak(address("ws", listeners) + "/", TOKEN)
         async with playing(settings, speak, sink) as player, player.client() as client:
             item = await client.speak(text)
             await trio.sleep(300)
@@ -443,7 +444,7 @@ async def test_nonsense_is_answered_and_harms_nothing(
     reply: str | None,
     param: str | None,
 ) -> None:
-    async with playing(settings) as player, connect_websocket(player.url) as socket:
+    async with playing(settings) as player, connect_websocket(player.url, **SHOWN) as socket:
         assert json.loads(await socket.recv())["type"] == "ready"
         await socket.send(data)
         answer = json.loads(await socket.recv())
@@ -457,7 +458,7 @@ async def test_nonsense_is_answered_and_harms_nothing(
 async def test_types_and_fields_that_nobody_knows(
     settings: Settings, autojump_clock: MockClock
 ) -> None:
-    async with playing(settings) as player, connect_websocket(player.url) as socket:
+    async with playing(settings) as player, connect_websocket(player.url, **SHOWN) as socket:
         await socket.recv()
         await socket.send('{"type": "levitate", "height": 2}')
         assert json.loads(await socket.recv())["code"] == "unknown_type"
@@ -470,44 +471,41 @@ async def test_a_page_of_somebody_elses_may_not_connect(
     settings: Settings, autojump_clock: MockClock
 ) -> None:
     async with playing(settings) as player:
-        refusal: InvalidStatus | None = None
-        try:
-            async with connect_websocket(player.url, origin=Origin("https://example.org")):
-                pytest.fail("it was let in")
-        except InvalidStatus as error:
-            refusal = error
-        assert refusal.response.status_code == 403
-        ours = Origin(f"http://127.0.0.1:{settings.http_port}")
-        async with connect_websocket(player.url, origin=ours) as socket:
+        assert await refused(player.url, origin=Origin("https://example.org")) == 403
+
+
+async def refused(url: str, **options: Any) -> int:
+    """The HTTP status of a refusal."""
+    try:
+        async with connect_websocket(url, **options):
+            pytest.fail("it was let in")
+    except InvalidStatus as error:
+        return error.response.status_code
+
+
+async def test_everybody_needs_the_token_pages_too(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    ours = Origin(f"http://127.0.0.1:{settings.http_port}")
+    protocol = Subprotocol(messages.PROTOCOL)
+    async with playing(settings) as player:
+        assert await refused(player.url) == 401
+        assert await refused(player.url, additional_headers={"Authorization": "Bearer x"}) == 401
+        assert await refused(player.url, origin=ours) == 401
+        carried = [protocol, Subprotocol(f"bearer.{TOKEN}")]
+        async with connect_websocket(player.url, origin=ours, subprotocols=carried) as socket:
             assert json.loads(await socket.recv())["type"] == "ready"
-
-
-class Deaf:
-    """A client that says nothing and reads nothing."""
-
-    async def send(self, message: msgspec.Struct) -> None:
-        await trio.sleep_forever()
-
-    def __aiter__(self) -> Deaf:
-        return self
-
-    async def __anext__(self) -> msgspec.Struct:
-        await trio.sleep_forever()
-        raise AssertionError
-
-
-async def test_a_client_that_does_not_read_is_let_go(autojump_clock: MockClock) -> None:
-    client = _Client(cast(Peer, Deaf()))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(client.serve, lambda _client, _message: None)
-        await trio.testing.wait_all_tasks_blocked()
-        for _ in range(OUTBOX_MESSAGES):
-            client.say(messages.Pong())
-        await trio.testing.wait_all_tasks_blocked()
-        assert nursery.child_tasks
-        client.say(messages.Pong())
-        client.say(messages.Pong())
-    client.say(messages.Pong())  # it is gone, and nothing happens
+        async with connect_websocket(player.url, origin=ours, subprotocols=[protocol]) as socket:
+            await socket.send(json.dumps({"type": "auth", "id": "a", "token": TOKEN}))
+            assert json.loads(await socket.recv())["type"] == "ready"
+            assert json.loads(await socket.recv()) == {"type": "ack", "reply_to": "a"}
+        async with connect_websocket(player.url, origin=ours, subprotocols=[protocol]) as socket:
+            await socket.send('{"type": "stop", "id": "s"}')
+            error = json.loads(await socket.recv())
+            assert (error["code"], error["reply_to"]) == ("unauthorized", "s")
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+            assert socket.close_code == 4401
 
 
 # --- many things at once ----------------------------------------------------------------------

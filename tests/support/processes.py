@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Iterator
@@ -16,7 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.access import TOKEN
+
 ROOT = Path(__file__).parent.parent.parent
+
+#: where processes under test keep what they would keep in the user's folder
+DATA_DIR = Path(tempfile.mkdtemp(prefix="kokoro-live-"))
+atexit.register(shutil.rmtree, DATA_DIR, ignore_errors=True)
 
 #: only for a test that has already failed: how long a process may say nothing
 PATIENCE_S = 120
@@ -37,6 +46,7 @@ def free_ports(count: int) -> list[int]:
 def environment(**settings: object) -> dict[str, str]:
     """This environment with our interpreter first, and settings as KOKORO_LIVE_… variables."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    settings = {"token": TOKEN, "data_dir": DATA_DIR, **settings}  # not this machine's own
     told = {f"KOKORO_LIVE_{name.upper()}": str(value) for name, value in settings.items()}
     return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **told}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,7 +18,8 @@ from websockets.typing import Origin, Subprotocol
 
 from engine.config import Settings
 from engine.process import open_listeners
-from engine.request import Frame, Speak
+from engine.request import Frame, SpeakLive
+from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 from wsproto_api import messages
 from wsproto_api.messages import StreamFrame
@@ -147,6 +148,8 @@ class Served:
         ready: bool = True,
         origin: str | None = None,
         headers: dict[str, str] | None = None,
+        token: str | None = TOKEN,
+        subprotocols: Sequence[str] = (messages.PROTOCOL,),
         queue: int | None = None,
     ) -> AsyncIterator[Wire]:
         """Connects; reads the `ready` message too, unless told not to.
@@ -155,12 +158,17 @@ class Served:
             ready: whether to read the `ready` message.
             origin: the page that pretends to connect.
             headers: more headers.
+            token: sent as programs do; None to send none.
+            subprotocols: those that are offered.
             queue: messages that the library reads ahead; all by default.
         """
+        headers = dict(headers or {})
+        if token is not None:
+            headers.setdefault("Authorization", f"Bearer {token}")
         async with trio.open_nursery() as nursery:
             websocket = await open_websocket(
                 self.url,
-                subprotocols=[Subprotocol(messages.PROTOCOL)],
+                subprotocols=[Subprotocol(name) for name in subprotocols],
                 origin=Origin(origin) if origin is not None else None,
                 additional_headers=headers,
                 compression=None,
@@ -197,7 +205,7 @@ class Served:
 async def serving(
     settings: Settings,
     voice: ToneVoice | None = None,
-    speak: Speak | None = None,
+    speak: SpeakLive | None = None,
     *,
     patience_s: float = PATIENCE_S,
     **changes: Any,
@@ -212,7 +220,7 @@ async def serving(
         changes: settings.
     """
     voice = voice or ToneVoice()
-    server = EngineServer(speak or voice, voice, settings.model_copy(update=changes))
+    server = EngineServer(speak or voice, voice, settings.model_copy(update=changes), TOKEN)
     listeners = await open_listeners("127.0.0.1", 0)
     port = listeners[0].socket.getsockname()[1]
     with trio.fail_after(patience_s):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import math
 from collections.abc import Awaitable, Callable
@@ -17,9 +18,10 @@ from websockets.trio.client import connect as open_websocket
 
 from engine.config import Settings
 from engine.process import open_listeners
+from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
-from wsproto_api import messages
-from wsproto_api.peer import CLOSE_TIMEOUT_S, Peer, serve_peers
+from wsproto_api import messages, security
+from wsproto_api.peer import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S, Peer, serve_peers
 from wsproto_api.server import EngineServer
 
 from .serving import PATIENCE_S, Served, Wire, http, serving
@@ -87,12 +89,15 @@ Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==
 """
 
 
+BEARER = f"Authorization: Bearer {TOKEN}\n"
+
+
 async def status_of(
     served: Served, *, host: str | None = None, more: str = "", path: str = "/"
 ) -> bytes:
-    """The status line of an opening handshake as it stands."""
+    """The status line of an opening handshake as it stands, with the token."""
     head = f"Host: 127.0.0.1:{served.port}\n" if host is None else host
-    request = UPGRADE.format(path=path, host=head, more=more)
+    request = UPGRADE.format(path=path, host=head, more=BEARER + more)
     return (await http(served.port, request, closes=False)).split(b"\r\n")[0]
 
 
@@ -161,7 +166,7 @@ async def test_several_origins_are_refused(settings: Settings) -> None:
 async def test_subprotocols(settings: Settings) -> None:
     async with serving(settings) as served:
         for offered, chosen in (("kokoro.v1", True), ("other, kokoro.v1", True), ("other", False)):
-            more = f"Sec-WebSocket-Protocol: {offered}\n"
+            more = f"{BEARER}Sec-WebSocket-Protocol: {offered}\n"
             host = f"Host: 127.0.0.1:{served.port}\n"
             answer = await http(
                 served.port, UPGRADE.format(path="/", host=host, more=more), closes=False
@@ -179,7 +184,8 @@ async def test_pages(settings: Settings) -> None:
         assert b"Content-Type: text/plain; charset=utf-8" in head
         assert f"Content-Length: {len(body)}".encode() in head
         assert b"kokoro_live_streams_active 0.0" in body
-        assert b" 426 " in await http(served.port, request.format("/"))
+        other = request.format("/")[:-1] + BEARER + "\n"
+        assert b" 426 " in await http(served.port, other)
         assert b" 403 " in await http(
             served.port, request.format("/metrics")[:-1] + "Origin: null\n\n"
         )
@@ -219,10 +225,11 @@ async def test_too_many_connections_at_the_same_moment(settings: Settings) -> No
             async with served.client(ready=False) as wire:
                 codes.append(None)
                 at = len(codes) - 1
-                try:
-                    await wire.next()
-                except ConnectionClosed:
-                    codes[at] = wire.websocket.close_code
+                first = await wire.next()
+                assert isinstance(first, dict)
+                if first["type"] == "error":
+                    assert (first["code"], first["fatal"]) == ("overloaded", True)
+                    codes[at] = await wire.closed()
                 if len(codes) == 5:
                     came.set()
                 await came.wait()
@@ -246,7 +253,7 @@ async def test_too_many_connections_at_the_same_moment(settings: Settings) -> No
 
 
 async def test_clients_that_vanish_leave_nothing_behind(settings: Settings) -> None:
-    async with serving(settings, max_lead_ms=1000) as served:
+    async with serving(settings, max_lead_ms=1000, orphan_grace_ms=0) as served:
         before = living_tasks()
 
         async def polite(wire: Wire) -> None:
@@ -299,7 +306,7 @@ async def test_clients_that_vanish_leave_nothing_behind(settings: Settings) -> N
                 await served.until(lambda: not served.server.clients)
                 await served.until(lambda: served.voice.active == 0)
             await served.until(lambda: living_tasks() == before)
-            assert served.server.live_streams == []
+            assert served.server.streams.live == []
 
 
 async def test_a_cancel_just_before_leaving_is_heard(settings: Settings) -> None:
@@ -333,7 +340,7 @@ async def test_a_client_that_does_not_read_for_hours_is_not_cut_off(
         async with served.client(queue=1) as wire:
             number = await wire.speak(LONG[:20] if all_is_sent else LONG)
             await trio.testing.wait_all_tasks_blocked(0.02)
-            live = served.server.find(number)
+            live = served.server.streams.find(number)
             assert live is not None
             assert (live.log.over and not live.log.cursors) is all_is_sent
             for _ in range(20):
@@ -366,7 +373,7 @@ async def test_a_server_that_stops_says_goodbye_and_ends_its_streams(settings: S
             assert trio.current_time() - began < PATIENCE_S
             assert voice.active == 0
             assert served.server.clients == set()
-            assert served.server.live_streams == []
+            assert served.server.streams.live == []
         with pytest.raises(OSError, match="connect"):
             await trio.open_tcp_stream("127.0.0.1", served.port)
 
@@ -380,11 +387,15 @@ async def test_a_server_stops_though_a_client_does_not_read(
         for _ in range(50):
             await wire.send("ping")
         await trio.testing.wait_all_tasks_blocked(0.02)
+        began = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(served.stop)
             await trio.testing.wait_all_tasks_blocked(0.02)
             assert not served.stopped.is_set()  # it gives the client a moment
-            mock_clock.jump(CLOSE_TIMEOUT_S)
+            while not served.stopped.is_set():
+                mock_clock.jump(0.1)
+                await trio.testing.wait_all_tasks_blocked(0.005)
+        assert trio.current_time() - began <= DRAIN_TIMEOUT_S + CLOSE_TIMEOUT_S + 0.15
         assert served.voice.active == 0
 
 
@@ -408,7 +419,10 @@ async def test_a_server_stops_though_somebody_is_in_the_middle_of_the_handshake(
 async def talk(port: int, text: str) -> int | None:
     """Says something and reads to the end; gives the close code."""
     url = f"ws://127.0.0.1:{port}/"
-    async with open_websocket(url, compression=None, proxy=None) as websocket:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with open_websocket(
+        url, additional_headers=headers, compression=None, proxy=None
+    ) as websocket:
         await websocket.send(text)
         with suppress(ConnectionClosed):
             while True:
@@ -418,6 +432,7 @@ async def talk(port: int, text: str) -> int | None:
 
 async def serve_with(nursery: trio.Nursery, handle: Callable[[Peer], Awaitable[None]]) -> int:
     listeners = await open_listeners("127.0.0.1", 0)
+    port = int(listeners[0].socket.getsockname()[1])
     await nursery.start(
         partial(
             serve_peers,
@@ -425,10 +440,12 @@ async def serve_with(nursery: trio.Nursery, handle: Callable[[Peer], Awaitable[N
             listeners,
             client=messages.ENGINE_CLIENT,
             server=messages.ENGINE_SERVER,
+            policy=security.Policy(port=port, bind=ipaddress.IPv4Address("127.0.0.1"), token=TOKEN),
             connections=4,
+            messages_per_s=200,
         )
     )
-    return int(listeners[0].socket.getsockname()[1])
+    return port
 
 
 async def test_a_handler_with_a_bug_closes_its_connection_and_no_secret_is_logged(
@@ -468,7 +485,7 @@ async def test_a_handler_lets_a_client_go_that_does_not_read(
     settings: Settings, mock_clock: trio.testing.MockClock
 ) -> None:
     voice = ToneVoice()
-    ready = EngineServer(voice, voice, settings).ready()
+    ready = EngineServer(voice, voice, settings, TOKEN).ready()
     enough, returned = trio.Event(), trio.Event()
 
     async def flood(peer: Peer) -> None:
@@ -488,7 +505,7 @@ async def test_a_handler_lets_a_client_go_that_does_not_read(
         before = living_tasks()
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         host = f"Host: 127.0.0.1:{port}\n"
-        request = UPGRADE.format(path="/", host=host, more="").replace("\n", "\r\n")
+        request = UPGRADE.format(path="/", host=host, more=BEARER).replace("\n", "\r\n")
         await stream.send_all(request.encode())
         await trio.testing.wait_all_tasks_blocked(0.02)
         enough.set()
