@@ -86,8 +86,9 @@ class Markup(Inline):
         if self._unheard or (self._fence and not self._read_code):
             return False
         rest = self._scan.text[self._scan.pos :]
-        fence = self._at_start and blocks.FENCE.match(rest)
-        return not fence and has_letters_or_digits(rest + more)
+        heard = self._announced or self._read_code
+        skipped = not heard and self._at_start and blocks.FENCE.match(rest)
+        return not skipped and has_letters_or_digits(rest + more)
 
     def settle(self, more: str) -> None:
         """Lets go what can be spoken without what follows. What is not read yet waits.
