@@ -24,6 +24,7 @@ from engine.errors import (
 )
 from http_compat.app import MAX_BODY_BYTES
 from http_compat.connection import LINGER_S
+from tests.support.access import TOKEN
 from tests.support.tone import WORD_MS, ToneVoice
 
 from .serving import HOST, PORT, SPEECH, Engine, Gate, Reply, ask, calling, defaults, say_nothing
@@ -396,6 +397,34 @@ async def test_friends_are_let_in(autojump_clock: MockClock, headers: dict[str, 
     headers = {**headers, "Content-Type": "application/json"}
     response = await ask(Engine().app(), "POST", SPEECH, headers, b'{"input": "One."}')
     assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "status"), [(None, 401), ("Bearer wrong", 401), ("Bearer ", 401), (TOKEN, 401),
+                        (f"Bearer {TOKEN}", 200)],
+)  # fmt: skip
+@pytest.mark.parametrize("path", [SPEECH, "/audio/speech"])
+async def test_speech_needs_the_token_where_other_machines_reach_it(
+    autojump_clock: MockClock, path: str, key: str | None, status: int
+) -> None:
+    app = Engine().app(settings=defaults(host="192.168.1.5", token=TOKEN))
+    headers = {**JSON, **({"Authorization": key} if key is not None else {})}
+    response = await ask(app, "POST", path, headers, b'{"input": "One."}')
+    assert response.status == status
+    if status == 401:
+        error = told(response)
+        assert (error["type"], error["code"]) == ("authentication_error", "invalid_api_key")
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+        assert response.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/models", "/v1/audio/models", "/v1/audio/voices"])
+async def test_lists_and_health_are_open_to_other_machines(
+    autojump_clock: MockClock, path: str
+) -> None:
+    app = Engine().app(settings=defaults(host="192.168.1.5", token=TOKEN))
+    assert (await get(app, path)).status == 200
+    assert (await get(app, path, Host="evil.example")).status == 403
 
 
 async def test_the_log_has_facts_and_no_text(autojump_clock: MockClock) -> None:
