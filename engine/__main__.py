@@ -202,7 +202,10 @@ def show_config() -> int:
     for name, field in Settings.model_fields.items():
         found = getattr(loaded.settings, name)
         # A terminal is looked at and a report is pasted: the token is in neither.
-        value = "set" if isinstance(found, SecretStr) else str(found)
+        if name == "token":
+            value = "set" if isinstance(found, SecretStr) else "not set"
+        else:
+            value = str(found)
         table.add_row(name, value, loaded.origins[name], field.description)
     Console().print(table)
     print(f"File: {config.config_file()}; environment: {config.ENV_PREFIX}NAME.")
