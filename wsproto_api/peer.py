@@ -48,8 +48,9 @@ DRAIN_TIMEOUT_S = 2.0
 #: answers that a client may leave unread before it is let go
 ANSWERS = 256
 
-#: Bytes that the system takes for a client that does not read: 5 s of sound. By itself it takes
-#: megabytes of them on loopback, so a minute of speech would count as heard that nobody has read.
+#: Bytes that the system takes for a client that does not read: 5 s of sound. By itself Linux takes
+#: 4 MB on loopback, so more than a minute of speech would count as heard that nobody has read. Trio
+#: asks it to take less (TCP_NOTSENT_LOWAT); this holds where there is no such thing.
 SEND_BUFFER_BYTES = 256 * 1024
 
 _FULL = "Too many connections; close one first."
