@@ -18,9 +18,9 @@ import pytest
 import trio
 
 from engine.process import open_listeners
-from engine.request import Speak
+from engine.request import LiveRequest, Speak, SpeakLive, SpeechRequest, Stream
 from tests.support.access import TOKEN
-from tests.support.tone import WORD_MS, ToneVoice
+from tests.support.tone import WORD_MS, ToneVoice, told
 from wsproto_api.server import EngineServer
 
 from .serving import Gate, defaults
@@ -67,12 +67,24 @@ async def started(*arguments: str) -> AsyncIterator[Server]:
             nursery.cancel_scope.cancel()
 
 
+def live(speak: Speak) -> SpeakLive:
+    """As what an engine's server takes; nobody here sends text in pieces."""
+
+    @asynccontextmanager
+    async def entered(request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        assert isinstance(request, SpeechRequest)
+        async with speak(request) as events:
+            yield told(events)
+
+    return entered
+
+
 @asynccontextmanager
 async def engine(speak: Speak, voice: ToneVoice) -> AsyncIterator[int]:
     """The engine's own server on a free port, with a fake voice."""
     listeners = await open_listeners("127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
-        await nursery.start(EngineServer(speak, voice, defaults(), TOKEN).serve, listeners)
+        await nursery.start(EngineServer(live(speak), voice, defaults(), TOKEN).serve, listeners)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 
