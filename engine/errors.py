@@ -7,6 +7,9 @@
     │   ├── TextTooLong             text_too_long      no
     │   └── UnknownStream           unknown_stream     no
     ├── Overloaded                  overloaded         yes  come back later
+    │   └── TooManyStreams          too_many_streams   yes  this connection has its share
+    ├── Unauthorized                unauthorized       no   the token is missing or wrong
+    ├── OriginNotAllowed            origin_not_allowed no   a page of this origin, or this Host
     ├── NotReady                    not_ready          yes  the engine is starting, or not running
     ├── StreamCancelled             cancelled          no   somebody else ended the stream
     ├── SynthesisFailed             synthesis_failed   no   the model or G2P failed on this text
@@ -82,6 +85,24 @@ class Overloaded(EngineError):
 
     code = "overloaded"
     retryable = True
+
+
+class TooManyStreams(Overloaded):
+    """One connection has as many streams as one may have."""
+
+    code = "too_many_streams"
+
+
+class Unauthorized(EngineError):
+    """The token is missing or wrong."""
+
+    code = "unauthorized"
+
+
+class OriginNotAllowed(EngineError):
+    """A page of this origin may not connect, or the Host is not ours."""
+
+    code = "origin_not_allowed"
 
 
 class NotReady(EngineError):

@@ -140,9 +140,14 @@ class Pace:
     """
 
     def __init__(self, now_s: float, budget_s: float = 0.0) -> None:
-        self._due_s = now_s
-        self._budget_until_s = now_s + budget_s
+        self._budget_s = budget_s
         self._planned_s = 0.0
+        self.restart(now_s)
+
+    def restart(self, now_s: float) -> None:
+        """Only now there is something to speak; for a stream of which nothing was made yet."""
+        self._due_s = now_s
+        self._budget_until_s = now_s + self._budget_s
 
     @property
     def due_s(self) -> float:

@@ -62,6 +62,10 @@ class Timeline:
     inferred_s: float | None = None
     first_audio_s: float | None = None
 
+    def restart(self, now: float) -> None:
+        """Only now there is something to speak."""
+        self.text_in_s = now
+
     def phonemes(self, now: float) -> None:
         """The first segment has phonemes."""
         self.phonemes_s = now if self.phonemes_s is None else self.phonemes_s

@@ -9,14 +9,17 @@ end. Leaving the context cancels all stages and stops the model's current call.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import structlog
 import trio
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from engine import metrics, timing
@@ -31,17 +34,19 @@ from engine.audio import (
 from engine.errors import EngineError, SynthesisFailed, blame
 from engine.framing import Framer
 from engine.lane import Pace
+from engine.live import Flush, TextFeed
 from engine.metrics import Timeline
 from engine.request import (
+    Delivery,
     Done,
     Event,
+    Flushed,
     Frame,
     Marks,
     Notice,
     Opened,
     SegmentDone,
     SegmentStart,
-    SpeechRequest,
     WordMark,
 )
 from engine.text.languages import Language
@@ -54,8 +59,9 @@ log = structlog.get_logger("engine")
 
 T = TypeVar("T")
 
-#: characters that are read at once: more would let the first sentence wait for the tenth
-_PIECE = 256
+#: Seconds before the listener has heard all there is, at which text that has waited too long for
+#: the rest of its sentence is spoken as it is: what a segment takes, on a slow machine.
+_REACTION_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +117,8 @@ class Piece(NamedTuple):
 class Voicing(Protocol):
     """What the stages need from the engine; each call may wait for its turn."""
 
-    async def passages(self, reader: Reader, piece: str | None) -> list[Passage]:
-        """Passages that are complete with this piece of the text; None is its end."""
+    async def passages(self, read: Callable[[], list[Passage]]) -> list[Passage]:
+        """What a method of a `Reader` gives."""
         ...
 
     async def read(self, passage: Passage, utterance: Utterance) -> Reading:
@@ -130,22 +136,34 @@ class Voicing(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Manner:
+    """How the next segment is spoken; may be changed at any time."""
+
+    voice: str
+    speed: float
+
+
 @dataclass(frozen=True, slots=True)
 class Utterance:
     """A request with everything resolved.
 
     Attributes:
+        request: how it is to be spoken.
+        feed: what.
         lexicon: the user's pronunciations, and the request's.
+        max_buffer_delay_s: how long text may wait for the rest of its sentence.
         budget_s: how long the first sound may take if that makes it better.
         notices: what the listener should know of the request.
     """
 
-    request: SpeechRequest
-    voice: str
+    request: Delivery
+    feed: TextFeed
+    manner: Manner
     language: Language
-    speed: float
     lexicon: Lexicon
     frame_samples: int
+    max_buffer_delay_s: float = math.inf
     budget_s: float = 0.0
     notices: tuple[Notice, ...] = ()
 
@@ -198,7 +216,7 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIter
             nursery.start_soon(_work, work, send)
             return _items(receive)
 
-        cut = stage(_segments(utterance, voicing, timeline), 1)
+        cut = stage(_segments(utterance, voicing, pace, timeline), 1)
         spoken = stage(_speech(cut, utterance, voicing, pace), 1)
         audio = stage(_decode(spoken, utterance, voicing, pace, timeline), 1)
         async with aclosing(stage(_events(audio, utterance, timeline), 0)) as events:
@@ -239,50 +257,108 @@ async def _items(receive: trio.MemoryReceiveChannel[T | _Failure]) -> AsyncGener
 
 
 async def _segments(
-    utterance: Utterance, voicing: Voicing, timeline: Timeline
-) -> AsyncGenerator[Segment]:
-    text = utterance.request.text
+    utterance: Utterance, voicing: Voicing, pace: Pace, timeline: Timeline
+) -> AsyncGenerator[Segment | Flushed]:
+    feed = utterance.feed
+    live = not feed.ended
     reader = Reader(utterance.language.sentences, utterance.request.options)
     segmenter = Segmenter()
-    for piece in (*(text[at : at + _PIECE] for at in range(0, len(text), _PIECE)), None):
-        for passage in await voicing.passages(reader, piece):
+    text = ""
+    waits_since_s: float | None = None  # for the rest of a sentence
+    began = False
+    while True:
+        item = await _receive(utterance, pace, waits_since_s)
+        read: Callable[[], list[Passage]]
+        match item:
+            case str():
+                text += item
+                read = partial(reader.push, item)
+                if live and not began:  # so far nobody has waited for us
+                    pace.restart(trio.current_time())
+                    timeline.restart(trio.current_time())
+            case Flush():
+                read = reader.flush
+            case _Waited():
+                read = reader.settle
+            case None:
+                read = reader.end
+        passages = await voicing.passages(read)
+        for passage in passages:
             reading = await voicing.read(passage, utterance)
             timeline.phonemes(trio.current_time())
             for segment in segmenter.push(passage, reading.words, reading.warnings, text):
+                began = True
                 yield segment
-    for segment in segmenter.end():
-        yield segment
+        if not isinstance(item, str):
+            for segment in segmenter.flush():
+                began = True
+                yield segment
+        if isinstance(item, Flush):
+            yield Flushed(flush_id=item.flush_id)
+        if item is None:
+            return
+        if isinstance(item, _Waited) or not (reader.holds or segmenter.holds):
+            waits_since_s = None  # until there is more text
+        elif passages or waits_since_s is None:
+            waits_since_s = trio.current_time()
+
+
+class _Waited:
+    """Text has waited for too long."""
+
+
+async def _receive(
+    utterance: Utterance, pace: Pace, waits_since_s: float | None
+) -> str | Flush | _Waited | None:
+    """What comes next; or that what is held should wait no longer for it."""
+    while True:
+        until_s = math.inf
+        if waits_since_s is not None:
+            until_s = waits_since_s + utterance.max_buffer_delay_s
+            # Who still has something to hear loses nothing by waiting for the whole sentence.
+            until_s = max(until_s, pace.next_due_s - _REACTION_S)
+        if trio.current_time() >= until_s:
+            return _Waited()
+        with trio.move_on_at(until_s):
+            return await utterance.feed.receive()
 
 
 async def _speech(
-    cut: AsyncGenerator[Segment], utterance: Utterance, voicing: Voicing, pace: Pace
-) -> AsyncGenerator[_Spoken]:
+    cut: AsyncGenerator[Segment | Flushed], utterance: Utterance, voicing: Voicing, pace: Pace
+) -> AsyncGenerator[_Spoken | Flushed]:
     request = utterance.request
     async with aclosing(cut):
         async for segment in cut:
+            if isinstance(segment, Flushed):
+                yield segment
+                continue
             asked = ms_to_samples(segment.silence_ms)
             if not segment.phonemes:
                 yield _Spoken(segment, None, asked)
                 continue
+            voice, speed = utterance.manner.voice, utterance.manner.speed
             speech = await voicing.prepare(
-                segment.phonemes, utterance.voice, utterance.speed, pace, batch=utterance.batch
+                segment.phonemes, voice, speed, pace, batch=utterance.batch
             )
             scale = request.options.pause_scale
-            pause = max(asked, timing.pause_samples(segment.pause, utterance.speed, scale))
+            pause = max(asked, timing.pause_samples(segment.pause, speed, scale))
             pace.planned(pause + speech.samples)
             yield _Spoken(segment, speech, pause)
 
 
 async def _decode(
-    spoken: AsyncGenerator[_Spoken],
+    spoken: AsyncGenerator[_Spoken | Flushed],
     utterance: Utterance,
     voicing: Voicing,
     pace: Pace,
     timeline: Timeline,
-) -> AsyncGenerator[_Audio | _Spoken]:
-    """Audio, piece by piece; a segment that brings no audio is passed on as it is."""
+) -> AsyncGenerator[_Audio | _Spoken | Flushed]:
+    """Audio, piece by piece; what brings no audio is passed on as it is."""
     async with aclosing(spoken):
         async for item in spoken:
+            if isinstance(item, Flushed):
+                yield item
+                continue
             if item.pause:  # else the stream's first piece would not be due at once
                 pace.made(trio.current_time(), item.pause)
             if item.speech is None:
@@ -305,11 +381,11 @@ async def _decode(
 
 
 async def _events(
-    audio: AsyncGenerator[_Audio | _Spoken], utterance: Utterance, timeline: Timeline
+    audio: AsyncGenerator[_Audio | _Spoken | Flushed], utterance: Utterance, timeline: Timeline
 ) -> AsyncGenerator[Event]:
-    request = utterance.request
+    request, manner, feed = utterance.request, utterance.manner, utterance.feed
     yield Opened(
-        voice=utterance.voice, lang=utterance.language.tag, speed=utterance.speed, key=request.key
+        voice=manner.voice, lang=utterance.language.tag, speed=manner.speed, key=request.key
     )
     for notice in utterance.notices:
         yield notice
@@ -319,6 +395,9 @@ async def _events(
     spoke = False
     async with aclosing(audio):
         async for item in audio:
+            if isinstance(item, Flushed):
+                yield item
+                continue
             if isinstance(item, _Spoken):
                 for notice in _notices(item.segment):
                     yield notice
@@ -328,9 +407,10 @@ async def _events(
                     yield notice
                 spoke = spoke or item.spoken.speech is not None
                 began, compute_ms, told = framer.sample, 0.0, not request.marks
-                yield _start(item.spoken, index, began)
+                yield _start(item.spoken, index, began, phonemes=request.phonemes)
             if item.start is not None and not told:
-                yield _marks(item.spoken, index, began + item.spoken.pause, item.start)
+                marks = _marks(item.spoken, index, began + item.spoken.pause, item.start)
+                yield marks if request.phonemes else replace(marks, phonemes=())
                 told = True
             compute_ms += item.compute_ms
             frames = [*framer.push(item.pcm), *(framer.end_segment() if item.final else ())]
@@ -342,18 +422,23 @@ async def _events(
                 cached = cached or _was_there(item.spoken)
                 metrics.AUDIO_SECONDS.inc(samples / SAMPLE_RATE)
                 metrics.COMPUTE_SECONDS.inc(compute_ms / 1000)
-                yield SegmentDone(index=index, samples=samples, compute_ms=round(compute_ms, 1))
+                yield SegmentDone(
+                    index=index,
+                    samples=samples,
+                    compute_ms=round(compute_ms, 1),
+                    predicted_ms_left=_predicted_ms(feed, item.spoken.segment.end, framer.sample),
+                )
                 index += 1
     if not spoke:
         yield Notice(code="nothing_to_speak", message="The text holds nothing that can be spoken.")
     yield framer.last()
     if timeline.ttfa_ms is not None:
         metrics.FIRST_AUDIO.labels("yes" if cached else "no").observe(timeline.ttfa_ms / 1000)
-    log.debug("spoken", chars=len(request.text), segments=index, cached=cached, **timeline.as_ms())
+    log.debug("spoken", chars=feed.chars, segments=index, cached=cached, **timeline.as_ms())
     yield Done(
         samples=framer.sample,
         audio_ms=samples_to_ms(framer.sample),
-        chars=len(request.text),
+        chars=feed.chars,
         segments=index,
         ttfa_ms=timeline.ttfa_ms,
         cached=cached,
@@ -364,14 +449,21 @@ def _was_there(spoken: _Spoken) -> bool:
     return spoken.speech is not None and spoken.speech.pcm is not None
 
 
-def _start(spoken: _Spoken, index: int, sample: int) -> SegmentStart:
+def _predicted_ms(feed: TextFeed, chars: int, samples: int) -> float | None:
+    """How much is to come behind so many characters and samples, if all the text is known."""
+    if not feed.ended or not chars:
+        return None
+    return round(samples_to_ms(samples) * (feed.chars - chars) / chars, 1)
+
+
+def _start(spoken: _Spoken, index: int, sample: int, *, phonemes: bool) -> SegmentStart:
     return SegmentStart(
         index=index,
         text=spoken.segment.text,
         char_start=spoken.segment.start,
         char_end=spoken.segment.end,
         sample=sample,
-        phonemes=spoken.segment.phonemes,
+        phonemes=spoken.segment.phonemes if phonemes else None,
     )
 
 

@@ -1,9 +1,9 @@
 """The one port of kokoro-live: a request in, a stream of events out. Core.
 
-`Speak` is implemented three times: by the engine in the same process, by the WebSocket client,
-and by the fake voice of the tests. The WebSocket server, the HTTP layer, the player and the
-benchmarks take a `Speak` and never ask which one it is. `tests/test_speak_contract.py` holds all
-three to the same rules:
+`SpeakLive` is implemented three times: by the engine in the same process, by the WebSocket client,
+and by the fake voice of the tests. The WebSocket server takes one and never asks which it is; the
+HTTP layer, the player and the benchmarks take a `Speak`, which is as much of it as they need.
+`tests/test_speak_contract.py` holds all three to the same rules:
 
 1. The first event is `Opened`, the last is `Done`; nothing follows `Done`.
 2. Frames are numbered 0, 1, 2 … and `sample` of a frame is the number of samples before it.
@@ -15,6 +15,10 @@ three to the same rules:
 4. Segments are spans of the original text, in order and not overlapping.
 5. A request that cannot be spoken raises an `EngineError`: on entry if it can be known then,
    else from the iterator. Leaving the context ends the work within one unit of inference.
+6. Text that comes in pieces (`LiveRequest`) is spoken as if it had come at once, wherever it was
+   cut: except that a flush ends a sentence, and that what has waited for `max_buffer_delay_ms` is
+   spoken up to its last whole word. Offsets count from the beginning of the first piece. After
+   `end` comes what comes after the text of any other request.
 
 The structs here are also the bodies of the wire messages (`wsproto_api.messages` adds a tag and
 the stream's number), so a field has the same name everywhere.
@@ -34,6 +38,7 @@ MIN_SPEED = 0.25
 MAX_SPEED = 4.0
 MAX_PAUSE_SCALE = 5.0
 MAX_VOICE_CHARS = 200
+MAX_BUFFER_DELAY_MS = 60_000
 
 #: whether somebody listens while it is made, or wants the whole when it is done
 Priority = Literal["live", "batch"]
@@ -82,28 +87,50 @@ class TextOptions(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True)
     lexicon: tuple[Pronunciation, ...] = ()
 
 
-class SpeechRequest(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What to say and how.
+class Delivery(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """How to say something, whatever it is.
 
     Attributes:
-        text: the original text; spans of segments are offsets into it, in code points.
         voice: a voice name such as `af_heart`; None is the configured default.
         lang: a language tag such as `en-us`; None is the voice's own language.
         speed: 0.25–4.0, 1 is the model's natural pace; None is the voice's default.
         key: a name the caller gives the stream; carried back, never interpreted.
-        marks: whether to tell where words and phonemes are (`Marks`).
+        marks: whether to tell where the words are (`Marks`).
+        phonemes: whether to tell the phonemes of each segment, and in `Marks` where they are.
         priority: `batch` if nobody listens while it is made; it gets the time that `live` leaves.
         options: how what is written becomes what is spoken.
     """
 
-    text: str
     voice: str | None = None
     lang: str | None = None
     speed: float | None = None
     key: str | None = None
     marks: bool = False
+    phonemes: bool = False
     priority: Priority = "live"
     options: TextOptions = TextOptions()
+
+
+class SpeechRequest(Delivery, kw_only=True, frozen=True):
+    """What to say and how.
+
+    Attributes:
+        text: the original text; spans of segments are offsets into it, in code points.
+    """
+
+    text: str
+
+
+class LiveRequest(Delivery, kw_only=True, frozen=True):
+    """How to say a text that comes in pieces, by `Stream.append`.
+
+    Attributes:
+        max_buffer_delay_ms: 0-60,000. Text that has waited for so long for the rest of its
+            sentence is spoken up to its last whole word; later, if the listener still has enough
+            to hear.
+    """
+
+    max_buffer_delay_ms: int = 3_000
 
 
 class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
@@ -144,12 +171,13 @@ class Marks(Event, kw_only=True, frozen=True):
 
     Attributes:
         words: in order.
-        phonemes: for every phoneme of the `SegmentStart`, the sample of the stream it begins at.
+        phonemes: for every phoneme of the `SegmentStart`, the sample of the stream it begins at;
+            none if they were not asked for.
     """
 
     index: int
     words: tuple[WordMark, ...]
-    phonemes: tuple[int, ...]
+    phonemes: tuple[int, ...] = ()
 
 
 class Frame(Event, kw_only=True, frozen=True):
@@ -176,11 +204,29 @@ class Frame(Event, kw_only=True, frozen=True):
 
 
 class SegmentDone(Event, kw_only=True, frozen=True):
-    """All frames of a segment were sent: its length, and how long inference took."""
+    """All frames of a segment were sent.
+
+    Attributes:
+        samples: its length.
+        compute_ms: how long inference took.
+        predicted_ms_left: about how much of the stream is to come, by the pace so far; None while
+            the text is not complete.
+    """
 
     index: int
     samples: int
     compute_ms: float
+    predicted_ms_left: float | None = None
+
+
+class Flushed(Event, kw_only=True, frozen=True):
+    """All that was appended before a flush was sent.
+
+    Attributes:
+        flush_id: as in the flush.
+    """
+
+    flush_id: str | None = None
 
 
 class Notice(Event, kw_only=True, frozen=True):
@@ -205,7 +251,8 @@ class Done(Event, kw_only=True, frozen=True):
         audio_ms: the same in milliseconds.
         chars: length of the text.
         segments: number of segments spoken.
-        ttfa_ms: request to first frame with sound in it; None if there was no sound.
+        ttfa_ms: request to first frame with sound in it; None if there was no sound. If the text
+            comes in pieces, from the piece that completed the first segment.
         cached: whether any of it came from a cache.
     """
 
@@ -217,8 +264,60 @@ class Done(Event, kw_only=True, frozen=True):
     cached: bool = False
 
 
-class Speak(Protocol):
+class Stream(Protocol):
+    """The events of one stream, and what may be said to it meanwhile, from any task."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def __anext__(self) -> Event: ...
+
+    async def append(self, text: str, /) -> None:
+        """More text, verbatim; it may be cut anywhere.
+
+        Raises:
+            InvalidRequest: the text has ended, or was there from the beginning.
+            TextTooLong: the stream has had all the text that a stream may have.
+            Overloaded: too much text waits; the piece was not taken.
+        """
+        ...
+
+    async def flush(self, flush_id: str | None = None, /) -> None:
+        """Speak what there is, and say `Flushed` after it.
+
+        Raises:
+            InvalidRequest: as `append`.
+        """
+        ...
+
+    async def end(self) -> None:
+        """No more text. Nothing happens if it has ended."""
+        ...
+
+    async def configure(self, *, voice: str | None = None, speed: float | None = None) -> None:
+        """Another voice or speed, from the next segment on that is not begun.
+
+        Raises:
+            InvalidRequest: there is no such voice, or no such speed.
+        """
+        ...
+
+
+class SpeakLive(Protocol):
     """The port: see the module docstring for the rules.
+
+    Raises:
+        EngineError: on entry or from the iterator.
+    """
+
+    def __call__(
+        self, request: SpeechRequest | LiveRequest, /
+    ) -> AbstractAsyncContextManager[Stream]:
+        """A context around the events of one utterance."""
+        ...
+
+
+class Speak(Protocol):
+    """As much of `SpeakLive` as is needed for a text that is complete.
 
     Raises:
         EngineError: on entry or from the iterator.

@@ -1,16 +1,18 @@
 """The engine in this process: model, voices, G2P and the streams that share them. Shell.
 
-Implements `Speak` and `Describe`; `synthesis` does what the pipeline's stages ask for.
+Implements `SpeakLive` and `Describe`; `synthesis` does what the pipeline's stages ask for.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, assert_never
 
 import structlog
 import trio
@@ -19,19 +21,23 @@ from engine import metrics, pipeline
 from engine.audio import ms_to_samples
 from engine.config import Settings
 from engine.errors import EngineError, InvalidRequest, SetupError, TextTooLong, blame
+from engine.live import FedStream, TextFeed
 from engine.model import assets, build
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.vocoder import Vocoder
 from engine.request import (
+    MAX_BUFFER_DELAY_MS,
     MAX_PAUSE_SCALE,
     MAX_SPEED,
     MIN_SPEED,
     Done,
     Event,
+    LiveRequest,
     ModelInfo,
     Notice,
     SpeechRequest,
+    Stream,
     TextOptions,
 )
 from engine.synthesis import Model, Synthesis, warm_up
@@ -63,8 +69,8 @@ class KokoroService:
         self._looking = trio.CapacityLimiter(1)
 
     @asynccontextmanager
-    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
-        """See `engine.request.Speak`."""
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        """See `engine.request.SpeakLive`."""
         lexicon = await trio.to_thread.run_sync(
             lambda: lexicons.requested(request.options.lexicon).over(self._lexicon.current()),
             limiter=self._looking,
@@ -85,7 +91,7 @@ class KokoroService:
                 pipeline.run(utterance, self._synthesis) as events,
                 aclosing(watched(events)) as told,
             ):
-                yield told
+                yield FedStream(told, utterance.feed, partial(self._configure, utterance))
         except EngineError as error:
             outcome = error.code
             raise
@@ -93,14 +99,9 @@ class KokoroService:
             metrics.ACTIVE.dec()
             metrics.STREAMS.labels(outcome).inc()
 
-    def _resolve(self, request: SpeechRequest, lexicon: Lexicon) -> pipeline.Utterance:
-        limit = self._settings.text_chars
-        if not request.text.strip():
-            raise InvalidRequest("There is no text to speak.", param="text")
-        if len(request.text) > limit:
-            raise TextTooLong(
-                f"The text has {len(request.text)} characters; the limit is {limit}.", param="text"
-            )
+    def _resolve(
+        self, request: SpeechRequest | LiveRequest, lexicon: Lexicon
+    ) -> pipeline.Utterance:
         if not 0 <= request.options.pause_scale <= MAX_PAUSE_SCALE:
             raise InvalidRequest(
                 f"The pause_scale is {request.options.pause_scale:g}; it must be from 0 to "
@@ -109,23 +110,64 @@ class KokoroService:
             )
         voice = self._voices.resolve(request.voice or self._settings.voice)
         speed = self._voices.speed(voice) if request.speed is None else request.speed
-        if not MIN_SPEED <= speed <= MAX_SPEED:
-            raise InvalidRequest(
-                f"The speed is {speed:g}; it must be from {MIN_SPEED:g} to {MAX_SPEED:g}.",
-                param="speed",
-            )
+        _refuse_speed(speed)
         language = languages.resolve(request.lang, voice)
-        refuse_unreadable(request.text, language)
+        delay_s = math.inf
+        match request:
+            case SpeechRequest(text=text):
+                refuse_unreadable(text, language)
+                feed = self._feed_of(text)
+            case LiveRequest(max_buffer_delay_ms=delay_ms):
+                if not 0 <= delay_ms <= MAX_BUFFER_DELAY_MS:
+                    raise InvalidRequest(
+                        f"The max_buffer_delay_ms is {delay_ms}; it must be from 0 to "
+                        f"{MAX_BUFFER_DELAY_MS}.",
+                        param="max_buffer_delay_ms",
+                    )
+                delay_s = delay_ms / 1000
+                feed = TextFeed(
+                    waiting_chars=self._settings.text_chars, total_chars=self._settings.live_chars
+                )
+            case _ as never:
+                assert_never(never)
         foreign = languages.mismatch(language, voice)
         return pipeline.Utterance(
             request=request,
-            voice=voice,
+            feed=feed,
+            manner=pipeline.Manner(voice, speed),
             language=language,
-            speed=speed,
             lexicon=lexicon,
             frame_samples=ms_to_samples(self._settings.frame_ms),
+            max_buffer_delay_s=delay_s,
             budget_s=self._settings.first_audio_ms / 1000,
             notices=(Notice(code="voice_language", message=foreign),) if foreign else (),
+        )
+
+    def _feed_of(self, text: str) -> TextFeed:
+        limit = self._settings.text_chars
+        if not text.strip():
+            raise InvalidRequest("There is no text to speak.", param="text")
+        if len(text) > limit:
+            raise TextTooLong(
+                f"The text has {len(text)} characters; the limit is {limit}.", param="text"
+            )
+        return TextFeed.of(text)
+
+    def _configure(
+        self, utterance: pipeline.Utterance, voice: str | None, speed: float | None
+    ) -> None:
+        resolved = utterance.manner.voice if voice is None else self._voices.resolve(voice)
+        if speed is not None:
+            _refuse_speed(speed)
+            utterance.manner.speed = speed
+        utterance.manner.voice = resolved
+
+
+def _refuse_speed(speed: float) -> None:
+    if not MIN_SPEED <= speed <= MAX_SPEED:
+        raise InvalidRequest(
+            f"The speed is {speed:g}; it must be from {MIN_SPEED:g} to {MAX_SPEED:g}.",
+            param="speed",
         )
 
 

@@ -7,9 +7,8 @@ called by one task at a time (espeak-ng keeps global state), the model by whoeve
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ from engine.model.vocoder import Vocoder
 from engine.pipeline import Piece, Speech, Utterance
 from engine.text.frontend import TextFrontend
 from engine.text.passage import Passage, Reading
-from engine.text.reader import Reader
 from engine.turns import Turns
 from engine.voices import Voices
 
@@ -83,10 +81,9 @@ class Synthesis:
             cache_bytes, ttl=_TTL_S, timer=trio.current_time, getsizeof=_bytes
         )
 
-    async def passages(self, reader: Reader, piece: str | None) -> list[Passage]:
-        """Passages that are complete with this piece of the text; None is its end."""
-        work = reader.end if piece is None else partial(reader.push, piece)
-        return await trio.to_thread.run_sync(work, limiter=self._reading)
+    async def passages(self, read: Callable[[], list[Passage]]) -> list[Passage]:
+        """What a method of a `Reader` gives."""
+        return await trio.to_thread.run_sync(read, limiter=self._reading)
 
     async def read(self, passage: Passage, utterance: Utterance) -> Reading:
         """The passage's words with phonemes that the model knows."""

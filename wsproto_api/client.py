@@ -1,10 +1,10 @@
-"""The client end of kokoro.v1: a connection, and the engine's `Speak` port over it. Shell."""
+"""The client end of kokoro.v1: a connection, and single questions. Shell."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -18,11 +18,10 @@ from engine.errors import (
     EngineError,
     InternalError,
     NotReady,
-    StreamCancelled,
     TextTooLong,
+    Unauthorized,
     from_code,
 )
-from engine.request import Event, SpeechRequest
 
 from . import messages
 from .errors import RemoteProtocolError
@@ -37,6 +36,10 @@ CONNECT_TIMEOUT_S = 5.0
 
 #: how long saying goodbye may take
 CLOSE_TIMEOUT_S = 1.0
+
+
+class ConnectionBroken(NotReady):
+    """The connection ended without a goodbye; the other side may still be there."""
 
 
 class Connection:
@@ -90,11 +93,12 @@ class Connection:
             if not isinstance(received.message, Unknown):
                 return received.message
 
-    def _lost(self, error: ConnectionClosed) -> EngineError:
+    def _lost(self, error: ConnectionClosed) -> NotReady:
         reason = (
             error.rcvd.reason if error.rcvd and error.rcvd.reason else "the connection was lost"
         )
-        return NotReady(
+        lost = NotReady if error.rcvd else ConnectionBroken
+        return lost(
             f"{self._url} closed the connection: {reason.rstrip('.')}.", retry_after_ms=1000
         )
 
@@ -103,13 +107,21 @@ class Connection:
 async def connect(
     url: str,
     *,
+    token: str,
     client: Vocabulary = messages.ENGINE_CLIENT,
     server: Vocabulary = messages.ENGINE_SERVER,
 ) -> AsyncIterator[tuple[Connection, msgspec.Struct]]:
     """Opens a connection and yields it with the other side's `ready` message.
 
+    Args:
+        url: of the engine or the player.
+        token: what they want to be shown; `discovery.token` has it.
+        client: what we may say.
+        server: what they may say.
+
     Raises:
         NotReady: nobody answers at `url`, or they refuse.
+        Unauthorized: the token is wrong.
         ConfigError: `url` is not the address of a WebSocket.
     """
     deadline_s = trio.current_time() + CONNECT_TIMEOUT_S
@@ -118,6 +130,7 @@ async def connect(
         opening = open_websocket(
             url,
             subprotocols=[Subprotocol(messages.PROTOCOL)],
+            additional_headers={"Authorization": f"Bearer {token}"},
             compression=None,
             max_size=messages.MAX_MESSAGE_BYTES,
             proxy=None,  # loopback must not go through a web proxy
@@ -138,6 +151,8 @@ async def connect(
         except OSError:
             raise _absent(url) from None
         except (InvalidHandshake, ConnectionClosed) as error:
+            if isinstance(error, InvalidStatus) and error.response.status_code == 401:
+                raise Unauthorized(f"{url} refused the connection: {_reason(error)}") from None
             raise NotReady(f"{url} refused the connection: {_reason(error)}") from None
         connection = Connection(websocket, session, url)
         try:
@@ -205,85 +220,14 @@ def error_of(message: messages.Error) -> EngineError:
     )
 
 
-class WebSocketSpeak:
-    """`engine.request.Speak` over a WebSocket: one connection per utterance.
-
-    A connection each costs about two milliseconds on loopback and gives every utterance the flow
-    control of its own TCP connection: a slow listener holds up nobody else.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    @asynccontextmanager
-    async def __call__(self, request: SpeechRequest) -> AsyncIterator[AsyncIterator[Event]]:
-        """See `Speak`. Leaving before the end cancels the stream in the engine."""
-        async with connect(self._url) as (connection, _):
-            await connection.send(messages.Speak(**_fields(request), id="speak"))
-            stream = await _accepted(connection)
-            over = False
-
-            async def events() -> AsyncGenerator[Event]:
-                nonlocal over
-                while True:
-                    try:
-                        received = await connection.receive()
-                    except EngineError:
-                        over = True  # as far as we can tell anybody
-                        raise
-                    if getattr(received, "stream", None) not in (stream, None):
-                        continue
-                    match received:
-                        case StreamFrame(frame=frame):
-                            yield frame
-                        case messages.Error():
-                            over = True
-                            raise error_of(received)
-                        case messages.StreamCancelled():
-                            over = True
-                            raise StreamCancelled("The stream was cancelled.")
-                        case messages.StreamDone():
-                            over = True
-                            yield received
-                            return
-                        case Event():  # opened, segment, marks, segment.done, warning
-                            yield received
-                        case _:
-                            pass
-
-            try:
-                async with aclosing(events()) as iterator:
-                    yield iterator
-            finally:
-                if not over:
-                    # NotReady: gone already, and the engine cancels what nobody hears
-                    with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True), suppress(NotReady):
-                        await connection.send(messages.Cancel(stream=stream))
-
-
-async def _accepted(connection: Connection) -> int:
-    while True:
-        match await connection.receive():
-            case messages.Ack(reply_to="speak", stream=int(stream)):
-                return stream
-            case messages.Error() as error:
-                raise error_of(error)
-            case _:
-                pass
-
-
-def _fields(request: SpeechRequest) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in SpeechRequest.__struct_fields__}
-
-
-async def ask(url: str, question: messages.Request, answer: type[A]) -> A:
+async def ask(url: str, question: messages.Request, answer: type[A], token: str) -> A:
     """The engine's answer to a question such as `AskVoices(id="…")`, on a connection of its own.
 
     Raises:
         NotReady: the engine cannot be reached.
         EngineError: it does not answer the question.
     """
-    async with connect(url) as (connection, _):
+    async with connect(url, token=token) as (connection, _):
         await connection.send(question)
         while True:
             match await connection.receive():

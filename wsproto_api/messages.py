@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from engine.request import (
     Done,
     Event,
+    Flushed,
     Frame,
+    LiveRequest,
     Marks,
     ModelInfo,
     Notice,
@@ -32,12 +34,17 @@ from engine.request import (
 
 from .errors import RemoteProtocolError
 
+M = TypeVar("M", bound=msgspec.Struct)
+
 PROTOCOL = "kokoro.v1"
 MAX_MESSAGE_BYTES = 64 * 1024
 
 #: what the header of a frame can carry
 StreamNumber = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
 FrameNumber = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
+
+#: an offset into the text, or samples; JSON numbers are exact up to here
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 #: more than this is not quoted from a message that somebody sent
 _QUOTED_CHARS = 64
@@ -63,10 +70,55 @@ class Speak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, frozen=T
     id: str | None = None
 
 
-class Cancel(Request, tag="cancel", kw_only=True, frozen=True):
-    """End a stream now."""
+class Open(LiveRequest, tag_field="type", tag="open", kw_only=True, frozen=True):
+    """Speak a text that will come in pieces; else as `speak`."""
+
+    id: str | None = None
+
+
+class Append(Request, tag="append", kw_only=True, frozen=True):
+    """More text of an open stream, verbatim; it may be cut anywhere.
+
+    Attributes:
+        at: how many code points were appended before. What is there already is not added again,
+            so a client that does not know whether a piece arrived can send it again.
+    """
 
     stream: StreamNumber
+    text: str
+    at: Count | None = None
+
+
+class Flush(Request, tag="flush", kw_only=True, frozen=True):
+    """Speak what is there; `flushed` comes after it."""
+
+    stream: StreamNumber
+    flush_id: str | None = None
+
+
+class End(Request, tag="end", kw_only=True, frozen=True):
+    """No more text."""
+
+    stream: StreamNumber
+
+
+class Configure(Request, tag="configure", kw_only=True, frozen=True):
+    """Another voice or speed, from the next segment on that is not begun."""
+
+    stream: StreamNumber
+    voice: str | None = None
+    speed: float | None = None
+
+
+class Cancel(Request, tag="cancel", kw_only=True, frozen=True):
+    """End a stream now.
+
+    Attributes:
+        played_samples: how much of it was heard, to be told what that was.
+    """
+
+    stream: StreamNumber
+    played_samples: Count | None = None
 
 
 class Subscribe(Request, tag="subscribe", kw_only=True, frozen=True):
@@ -80,6 +132,12 @@ class Unsubscribe(Request, tag="unsubscribe", kw_only=True, frozen=True):
     """Stop following."""
 
     stream: StreamNumber | Literal["*"]
+
+
+class Auth(Request, tag="auth", kw_only=True, frozen=True):
+    """The token, from a page that cannot send it in a header; the first message."""
+
+    token: str
 
 
 class AskVoices(Request, tag="voices", kw_only=True, frozen=True):
@@ -98,20 +156,41 @@ class Ping(Request, tag="ping", kw_only=True, frozen=True):
 
 
 class ServerInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """Who answers."""
+    """Who answers.
+
+    Attributes:
+        instance: another one after each start; streams are numbered afresh then.
+    """
 
     name: str
     version: str
+    instance: str
 
 
 class Limits(msgspec.Struct, kw_only=True, frozen=True):
-    """What a client must stay under."""
+    """What a client must stay under.
+
+    Attributes:
+        text_chars: of one text; of a stream in pieces, what waits to be spoken.
+        live_chars: all text of a stream in pieces.
+        streams: at once, over all connections.
+        connection_streams: at once, of one connection.
+        subscribers: connections at once.
+        message_bytes: of one message.
+        messages_per_s: of one connection; twice as many may come in a burst.
+        max_lead_ms: how far a stream is made ahead of its fastest follower.
+        orphan_grace_ms: how long a stream lives without its owner's connection.
+    """
 
     text_chars: int
+    live_chars: int
     streams: int
+    connection_streams: int
     subscribers: int
     message_bytes: int
+    messages_per_s: int
     max_lead_ms: int
+    orphan_grace_ms: int
 
 
 class Ready(Message, tag="ready", kw_only=True, frozen=True):
@@ -188,10 +267,42 @@ class StreamDone(Done, tag_field="type", tag="stream.done", kw_only=True, frozen
     stream: int
 
 
-class StreamCancelled(Message, tag="stream.cancelled", kw_only=True, frozen=True):
-    """The stream was cancelled; no frame of it follows."""
+class AllSpoken(Flushed, tag_field="type", tag="flushed", kw_only=True, frozen=True):
+    """All that was appended before a flush was sent."""
 
     stream: int
+
+
+class Progress(Message, tag="progress", kw_only=True, frozen=True):
+    """How far a stream is, at most four times a second: what planning the playout needs.
+
+    Attributes:
+        samples_ready: made so far, read or not.
+        rtf: computing per audio in the segments that are done; None before the first is.
+        queue: other streams that are being made.
+    """
+
+    stream: int
+    samples_ready: int
+    queue: int
+    rtf: float | None = None
+
+
+class StreamCancelled(Message, tag="stream.cancelled", kw_only=True, frozen=True):
+    """The stream was cancelled; no frame of it follows.
+
+    Attributes:
+        played_samples: as the `cancel` told it.
+        chars_spoken: code points of the text up to the last word that was heard to its end.
+        text_spoken: these characters; left out, like the next, if they would not fit a message.
+        text_remaining: those behind them, as far as they were appended.
+    """
+
+    stream: int
+    played_samples: int | None = None
+    chars_spoken: int | None = None
+    text_spoken: str | None = None
+    text_remaining: str | None = None
 
 
 class Voices(Reply, tag="voices", kw_only=True, frozen=True):
@@ -281,12 +392,15 @@ def _vocabulary(*structs: type[msgspec.Struct]) -> Vocabulary:
     return {str(struct.__struct_config__.tag): struct for struct in structs}
 
 
-ENGINE_CLIENT = _vocabulary(Speak, Cancel, Subscribe, Unsubscribe, AskVoices, AskStatus, Ping)
-ENGINE_SERVER = _vocabulary(
-    Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentMarks, SegmentFinished, StreamDone,
-    StreamCancelled, Voices, Status, Pong,
+ENGINE_CLIENT = _vocabulary(
+    Auth, Speak, Open, Append, Flush, End, Configure, Cancel, Subscribe, Unsubscribe, AskVoices,
+    AskStatus, Ping,
 )  # fmt: skip
-PLAYER_CLIENT = _vocabulary(PlayerSpeak, PlayerStop, AskStatus, Ping)
+ENGINE_SERVER = _vocabulary(
+    Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentMarks, SegmentFinished, AllSpoken,
+    Progress, StreamDone, StreamCancelled, Voices, Status, Pong,
+)  # fmt: skip
+PLAYER_CLIENT = _vocabulary(Auth, PlayerSpeak, PlayerStop, AskStatus, Ping)
 PLAYER_SERVER = _vocabulary(
     PlayerReady, PlayerAck, PlayerError, Warning, PlayerState, ItemDone, Pong
 )
@@ -325,6 +439,7 @@ _OF_STREAM: tuple[tuple[type[Event], type[msgspec.Struct]], ...] = (
     (SegmentStart, Segment),
     (Marks, SegmentMarks),
     (SegmentDone, SegmentFinished),
+    (Flushed, AllSpoken),
     (Notice, Warning),
     (Done, StreamDone),
 )
@@ -350,6 +465,13 @@ def _body(event: Event, struct: type[Event]) -> dict[str, Any]:
 def encode(message: msgspec.Struct) -> str:
     """A control message as JSON text."""
     return msgspec.json.encode(message).decode()
+
+
+def fitting(message: M, *fields: str) -> M:
+    """The message, without these optional fields if it would be too long with them."""
+    if len(msgspec.json.encode(message)) <= MAX_MESSAGE_BYTES:
+        return message
+    return msgspec.structs.replace(message, **dict.fromkeys(fields))
 
 
 def decode(text: str, vocabulary: Vocabulary) -> Decoded:

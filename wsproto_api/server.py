@@ -1,112 +1,30 @@
 """The engine's WebSocket server. Shell.
 
-Takes a `Speak` and never asks which one. One task per stream pulls events out of it into a
-`StreamLog` and waits when it is `max_lead_ms` ahead of the fastest follower; one task per follower
-reads the log at the pace of its socket.
+Takes a `SpeakLive` and never asks which one. `streams` makes the streams; here is what clients may
+say, and one task per follower that reads a stream's log at the pace of its socket.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import secrets
 from contextlib import aclosing
 
 import msgspec
-import structlog
 import trio
 
 from engine import __version__, metrics
-from engine.audio import SAMPLE_RATE, ms_to_samples
+from engine.audio import SAMPLE_RATE
 from engine.config import Settings
-from engine.errors import (
-    EngineError,
-    InternalError,
-    Overloaded,
-    UnknownStream,
-    blame,
-)
-from engine.request import (
-    Describe,
-    Done,
-    Event,
-    Frame,
-    Opened,
-    Speak,
-    SpeechRequest,
-)
+from engine.errors import EngineError, TooManyStreams, UnknownStream
+from engine.request import Describe, Event, Frame, Marks, SpeakLive
 
 from . import messages, security
 from .peer import Peer, error_message, serve_peers
-from .stream import Cursor, Ending, StreamLog
+from .stream import Cursor, Ending
+from .streams import LiveStream, Streams
 
-log = structlog.get_logger("engine")
-
-#: finished streams that can still be subscribed to, so that a late follower hears a short one
-FINISHED_KEPT = 8
-
-
-class LiveStream:
-    """A stream's log, and the means to wait for it to be written or read."""
-
-    def __init__(self, stream: StreamLog) -> None:
-        self.log = stream
-        self.production = trio.CancelScope()
-        self._orphaned = False
-        self._written = trio.lowlevel.ParkingLot()
-        self._read = trio.lowlevel.ParkingLot()
-
-    def write(self, event: Event) -> None:
-        """Appends to the log and wakes the followers."""
-        self.log.append(event)
-        if isinstance(event, Done):
-            self.log.finish()
-        self._written.unpark_all()
-
-    def fail(self, error: EngineError) -> None:
-        """Ends the stream with an error, after what was written."""
-        self.log.fail(error_message(error, stream=self.log.number))
-        self._written.unpark_all()
-
-    def cancel(self) -> bool:
-        """Ends the stream at once, for everybody; False if there was nothing left to end."""
-        cancelled = self.log.cancel()
-        if cancelled:
-            self.production.cancel()
-            self._written.unpark_all()
-        return cancelled
-
-    async def room(self, max_lead_samples: int) -> None:
-        """Waits until the fastest follower is less than this behind."""
-        # Others get their turn in any case, and `cancel` its effect, however fast the voice is.
-        await trio.lowlevel.checkpoint()
-        while self.log.lead_samples >= max_lead_samples:
-            await self._read.park()
-
-    async def read(self, cursor: Cursor) -> AsyncGenerator[Event | Ending]:
-        """What was and will be written; ends when the stream is over and read."""
-        while True:
-            entry = cursor.read()
-            if entry is not None:
-                yield entry
-                self._read.unpark_all()
-            elif self.log.over:
-                return
-            else:
-                await self._written.park()
-
-    def leave(self, cursor: Cursor) -> None:
-        """A follower (of `log.follow`) is gone."""
-        self.log.leave(cursor)
-        self._read.unpark_all()
-        self._end_if_alone()
-
-    def disown(self) -> None:
-        """The owner is gone; the stream lives on as long as somebody follows it."""
-        self._orphaned = True
-        self._end_if_alone()
-
-    def _end_if_alone(self) -> None:
-        if self._orphaned and not self.log.cursors and not self.log.over:
-            self.cancel()
+#: seconds between two `progress` messages of a stream to a follower
+PROGRESS_S = 0.25
 
 
 class EngineServer:
@@ -116,18 +34,19 @@ class EngineServer:
         speak: who speaks.
         describe: what it says of itself.
         settings: limits and ports.
+        token: what clients must show.
     """
 
-    def __init__(self, speak: Speak, describe: Describe, settings: Settings) -> None:
+    def __init__(
+        self, speak: SpeakLive, describe: Describe, settings: Settings, token: str
+    ) -> None:
         self.settings = settings
+        self._token = token
         self.describe = describe
         self.clients: set[_Client] = set()
-        self._speak = speak
-        self._streams: dict[int, LiveStream] = {}
-        self._last_number = 0
+        self.streams = Streams(speak, settings)
+        self._instance = secrets.token_hex(8)
         self._started_s = 0.0
-        self._max_lead = ms_to_samples(settings.max_lead_ms)
-        self._nursery: trio.Nursery
 
     async def serve(
         self,
@@ -137,17 +56,30 @@ class EngineServer:
     ) -> None:
         """Serves on the listeners until cancelled; then streams end and sockets close."""
         self._started_s = trio.current_time()
-        async with trio.open_nursery() as self._nursery:
-            await serve_peers(
-                self._connected,
-                listeners,
-                client=messages.ENGINE_CLIENT,
-                server=messages.ENGINE_SERVER,
-                origins=security.page_origins(self.settings.http_port),
-                connections=self.settings.connections,
-                pages={"/metrics": lambda: metrics.exposition().decode()},
-                task_status=task_status,
-            )
+        port = listeners[0].socket.getsockname()[1]
+        making = trio.CancelScope(shield=True)  # streams outlive the order to stop, for a moment
+
+        async def make(*, task_status: trio.TaskStatus[None]) -> None:
+            with making:
+                await self.streams.run(task_status=task_status)
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(make)
+            try:
+                await serve_peers(
+                    self._connected,
+                    listeners,
+                    client=messages.ENGINE_CLIENT,
+                    server=messages.ENGINE_SERVER,
+                    policy=security.policy(self.settings, port=port, token=self._token),
+                    connections=self.settings.connections,
+                    messages_per_s=self.settings.messages_per_s,
+                    pages={"/metrics": lambda: metrics.exposition().decode()},
+                    drain=self.streams.stop,
+                    task_status=task_status,
+                )
+            finally:
+                making.cancel()
 
     async def _connected(self, peer: Peer) -> None:
         async with trio.open_nursery() as nursery:
@@ -159,78 +91,7 @@ class EngineServer:
                 self.clients.discard(client)
                 nursery.cancel_scope.cancel()
                 for live in client.owned:
-                    live.disown()
-
-    def find(self, number: int) -> LiveStream | None:
-        """The stream with this number, live or among the last finished."""
-        return self._streams.get(number)
-
-    @property
-    def live_streams(self) -> list[LiveStream]:
-        """Streams that are not over."""
-        return [live for live in self._streams.values() if not live.log.over]
-
-    async def open_stream(self, request: SpeechRequest) -> LiveStream:
-        """Starts a stream.
-
-        Raises:
-            EngineError: the request was not accepted.
-        """
-        limit = self.settings.streams
-        if len(self.live_streams) >= limit:
-            raise Overloaded(
-                f"The limit of {limit} texts at once is reached; try again in a moment.",
-                retry_after_ms=1000,
-            )
-        opened: LiveStream | EngineError = await self._nursery.start(self._produce, request)
-        if isinstance(opened, EngineError):
-            raise opened
-        return opened
-
-    async def _produce(
-        self,
-        request: SpeechRequest,
-        *,
-        task_status: trio.TaskStatus[LiveStream | EngineError],
-    ) -> None:
-        live: LiveStream | None = None
-        failure: EngineError | None = None
-        try:
-            async with self._speak(request) as events:
-                opened = await anext(events)
-                assert isinstance(opened, Opened)
-                live = self._register(opened)
-                task_status.started(live)
-                with live.production:
-                    async for event in events:
-                        live.write(event)
-                        await live.room(self._max_lead)
-                    if not live.log.over:
-                        raise RuntimeError("a stream without an end")
-        except EngineError as error:
-            failure = error
-        except Exception as error:
-            log.error("stream crashed", stream=live and live.log.number, error=blame(error))
-            failure = InternalError("The engine failed; its log says how.")
-        finally:
-            if live is not None and failure is None and not live.log.over:
-                live.cancel()  # the server stops, or the client left as it was accepted
-        if failure is None:
-            return
-        if live is None:
-            task_status.started(failure)
-        else:
-            log.warning("stream failed", stream=live.log.number, code=failure.code)
-            live.fail(failure)
-
-    def _register(self, opened: Opened) -> LiveStream:
-        self._last_number = self._last_number % 0xFFFF_FFFF + 1
-        live = LiveStream(StreamLog(self._last_number, opened, 2 * self._max_lead))
-        self._streams[live.log.number] = live
-        over = [number for number, other in self._streams.items() if other.log.over]
-        for number in over[:-FINISHED_KEPT]:
-            del self._streams[number]
-        return live
+                    self.streams.disown(live, grace=not peer.said_goodbye)
 
     def announce(self, live: LiveStream, *, owner: _Client | None = None) -> None:
         """Tells everybody but the owner who follows all streams of a new one."""
@@ -242,17 +103,23 @@ class EngineServer:
         settings = self.settings
         return messages.Ready(
             protocol=messages.PROTOCOL,
-            server=messages.ServerInfo(name="kokoro-live", version=__version__),
+            server=messages.ServerInfo(
+                name="kokoro-live", version=__version__, instance=self._instance
+            ),
             model=self.describe.model,
             sample_rate=SAMPLE_RATE,
             frame_ms=settings.frame_ms,
             voices_hash=self.describe.voices_hash,
             limits=messages.Limits(
                 text_chars=settings.text_chars,
+                live_chars=settings.live_chars,
                 streams=settings.streams,
+                connection_streams=settings.connection_streams,
                 subscribers=settings.connections,
                 message_bytes=messages.MAX_MESSAGE_BYTES,
+                messages_per_s=settings.messages_per_s,
                 max_lead_ms=settings.max_lead_ms,
+                orphan_grace_ms=settings.orphan_grace_ms,
             ),
         )
 
@@ -260,7 +127,7 @@ class EngineServer:
         """The answer to `status`."""
         return messages.Status(
             reply_to=reply_to,
-            streams=len(self.live_streams),
+            streams=len(self.streams.live),
             connections=len(self.clients),
             model=self.describe.model,
             uptime_s=round(trio.current_time() - self._started_s, 3),
@@ -286,105 +153,153 @@ class _Client:
                 await self._handle(message)
             except EngineError as error:
                 name = getattr(message, "id", None)
-                await self._peer.send(error_message(error, reply_to=name))
+                self._peer.reply(error_message(error, reply_to=name))
 
     async def _handle(self, message: msgspec.Struct) -> None:
         match message:
-            case messages.Speak():
-                await self._speak(message)
+            case messages.Speak() | messages.Open():
+                await self._open(message)
+            case messages.Append():
+                await self._found(message.stream).append(message.text, message.at)
+                self._acknowledge(message.id, message.stream)
+            case messages.Flush():
+                await self._found(message.stream).flush(message.flush_id)
+                self._acknowledge(message.id, message.stream)
+            case messages.End():
+                await self._found(message.stream).end()
+                self._acknowledge(message.id, message.stream)
+            case messages.Configure():
+                live = self._found(message.stream)
+                await live.configure(voice=message.voice, speed=message.speed)
+                self._acknowledge(message.id, message.stream)
             case messages.Cancel():
-                await self._cancel(message)
+                self._cancel(message)
             case messages.Subscribe():
-                await self._subscribe(message)
+                self._subscribe(message)
             case messages.Unsubscribe():
-                await self._unsubscribe(message)
+                self._unsubscribe(message)
             case messages.AskVoices():
                 voices = self._server.describe.voices
-                await self._peer.send(messages.Voices(reply_to=message.id, voices=voices))
+                self._peer.reply(messages.Voices(reply_to=message.id, voices=voices))
             case messages.AskStatus():
-                await self._peer.send(self._server.status(message.id))
+                self._peer.reply(self._server.status(message.id))
             case messages.Ping():
-                await self._peer.send(messages.Pong(reply_to=message.id))
+                self._peer.reply(messages.Pong(reply_to=message.id))
             case _:  # the vocabulary has no other
                 raise AssertionError(type(message))
 
-    async def _speak(self, message: messages.Speak) -> None:
-        live = await self._server.open_stream(message)
-        self.owned = [other for other in self.owned if not other.log.over] + [live]
-        self._server.announce(live, owner=self)  # first: the ack waits until this client reads
-        await self._acknowledge(message.id, live.log.number)
-        self._follow(live, owner=True)
+    def _found(self, number: int) -> LiveStream:
+        live = self._server.streams.find(number)
+        if live is None:
+            raise UnknownStream(f"There is no stream {number}.", param="stream")
+        return live
 
-    async def _cancel(self, message: messages.Cancel) -> None:
-        live = self._server.find(message.stream)
-        if live is None or not live.cancel():
-            await self._peer.send(
+    async def _open(self, message: messages.Speak | messages.Open) -> None:
+        # A stream that is made but not yet read counts: it is kept for this client.
+        self.owned = [
+            live for live in self.owned if not live.log.over or live.log.number in self._following
+        ]
+        limit = self._server.settings.connection_streams
+        if len(self.owned) >= limit:
+            raise TooManyStreams(
+                f"The limit of {limit} texts at once on one connection is reached; wait until one "
+                "is over and read.",
+                retry_after_ms=1000,
+            )
+        live = await self._server.streams.open(message, self)
+        self.owned.append(live)
+        self._server.announce(live, owner=self)
+        self._acknowledge(message.id, live.log.number)
+        self._follow(live)
+
+    def _cancel(self, message: messages.Cancel) -> None:
+        live = self._server.streams.find(message.stream)
+        if live is None or not live.cancel(message.played_samples):
+            self._peer.reply(
                 messages.Warning(
                     stream=message.stream,
                     code="unknown_stream",
                     message=f"Stream {message.stream} is over or never was; nothing to cancel.",
                 )
             )
-        await self._acknowledge(message.id, message.stream)
+        self._acknowledge(message.id, message.stream)
 
-    async def _subscribe(self, message: messages.Subscribe) -> None:
+    def _subscribe(self, message: messages.Subscribe) -> None:
         if message.stream == "*":
             self._follows_all = True
-            await self._acknowledge(message.id)
-            for live in self._server.live_streams:
+            self._acknowledge(message.id)
+            for live in self._server.streams.live:
                 self._follow(live)
             return
-        found = self._server.find(message.stream)
-        if found is None:
-            raise UnknownStream(f"There is no stream {message.stream}.", param="stream")
-        await self._acknowledge(message.id, message.stream)
-        self._follow(found, from_seq=message.from_seq)
+        live = self._found(message.stream)
+        if live.owner is None and not live.log.over:
+            live.owner = self
+            self.owned.append(live)
+        self._acknowledge(message.id, message.stream)
+        self._follow(live, from_seq=message.from_seq)
 
-    async def _unsubscribe(self, message: messages.Unsubscribe) -> None:
+    def _unsubscribe(self, message: messages.Unsubscribe) -> None:
         if message.stream == "*":
             self._follows_all = False
         for number in [message.stream] if message.stream != "*" else list(self._following):
             scope = self._following.pop(number, None)
             if scope is not None:
                 scope.cancel()
-        await self._acknowledge(message.id)
+        self._acknowledge(message.id)
 
-    async def _acknowledge(self, name: str | None, stream: int | None = None) -> None:
+    def _acknowledge(self, name: str | None, stream: int | None = None) -> None:
         # A client that gave no id still learns its stream's number from stream.opened.
         if name is not None:
-            await self._peer.send(messages.Ack(reply_to=name, stream=stream))
+            self._peer.reply(messages.Ack(reply_to=name, stream=stream))
 
     def stream_appeared(self, live: LiveStream) -> None:
         """Somebody opened a stream."""
         if self._follows_all:
             self._follow(live)
 
-    def _follow(self, live: LiveStream, *, from_seq: int = 0, owner: bool = False) -> None:
+    def _follow(self, live: LiveStream, *, from_seq: int = 0) -> None:
         number = live.log.number
         if number not in self._following:
             scope = self._following[number] = trio.CancelScope()
             cursor = live.log.follow(from_seq)  # a follower from now on, however slow its socket
-            self._nursery.start_soon(self._forward, live, cursor, owner, scope)
+            self._nursery.start_soon(self._forward, live, cursor, scope)
 
-    async def _forward(
-        self, live: LiveStream, cursor: Cursor, owner: bool, scope: trio.CancelScope
-    ) -> None:
+    async def _forward(self, live: LiveStream, cursor: Cursor, scope: trio.CancelScope) -> None:
         number = live.log.number
         try:
             with scope:
-                await self._peer.send(messages.stream_opened(live.log.opened, number, owner=owner))
+                opened = messages.stream_opened(live.log.opened, number, owner=live.owner is self)
+                await self._peer.send(opened)
+                progress_due_s = trio.current_time() + PROGRESS_S
                 async with aclosing(live.read(cursor)) as entries:
                     async for entry in entries:
-                        if isinstance(entry, Frame) and entry.discontinuity:
-                            await self._peer.send(
-                                messages.Warning(
-                                    stream=number,
-                                    code="frames_skipped",
-                                    message="Frames before the next one are no longer kept.",
-                                )
-                            )
-                        await self._peer.send(messages.of_stream(entry, number))
+                        await self._tell(live, entry)
+                        if trio.current_time() >= progress_due_s and not live.log.over:
+                            progress_due_s = trio.current_time() + PROGRESS_S
+                            await self._peer.send(self._progress(live))
         finally:
-            live.leave(cursor)
             if self._following.get(number) is scope:
                 del self._following[number]
+            self._server.streams.left(live, cursor)
+
+    async def _tell(self, live: LiveStream, entry: Event | Ending) -> None:
+        number = live.log.number
+        if isinstance(entry, Marks) and not live.request.marks:
+            return
+        if isinstance(entry, Frame) and entry.discontinuity:
+            await self._peer.send(
+                messages.Warning(
+                    stream=number,
+                    code="frames_skipped",
+                    message="Frames before the next one are no longer kept.",
+                )
+            )
+        await self._peer.send(messages.of_stream(entry, number))
+
+    def _progress(self, live: LiveStream) -> messages.Progress:
+        return messages.Progress(
+            stream=live.log.number,
+            samples_ready=live.log.samples,
+            queue=sum(other is not live for other in self._server.streams.live),
+            rtf=live.rtf,
+        )

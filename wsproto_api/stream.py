@@ -70,25 +70,28 @@ class StreamLog:
             self._entries.append(error)
             self.over = True
 
-    def cancel(self) -> bool:
+    def cancel(self, cancelled: StreamCancelled | None = None) -> bool:
         """The stream ends here and now: what a follower has not read, it will not see.
+
+        Args:
+            cancelled: what followers are told.
 
         Returns:
             Whether there was something to cancel: it was not over, or not everybody had heard all.
         """
         if self.over:
-            cancelled = bool(self._entries) and isinstance(self._entries[-1], StreamCancelled)
-            if cancelled or not any(cursor.behind for cursor in self.cursors):
+            already = bool(self._entries) and isinstance(self._entries[-1], StreamCancelled)
+            if already or not any(cursor.behind for cursor in self.cursors):
                 return False
         self._base += len(self._entries)
         self._entries.clear()
-        self._entries.append(StreamCancelled(stream=self.number))
+        self._entries.append(cancelled or StreamCancelled(stream=self.number))
         self._held = 0
         self.over = True
         return True
 
     def follow(self, from_seq: int = 0) -> Cursor:
-        """A new follower, who wants frames from number `from_seq` on."""
+        """A new follower, who goes on behind frame `from_seq - 1`, or begins at the beginning."""
         cursor = Cursor(self, from_seq)
         self.cursors.add(cursor)
         return cursor
@@ -126,6 +129,7 @@ class Cursor:
         self._log = log
         self._position = 0
         self._next_seq = from_seq
+        self._passing = from_seq > 0  # until the frame before the wanted one
         self.sample = 0
         self.ended = False
 
@@ -137,16 +141,19 @@ class Cursor:
     def read(self) -> Event | Ending | None:
         """Takes the next entry; None if the follower has everything so far.
 
-        Frames before the wanted number are passed over; a frame that is not the next one carries
-        `discontinuity`.
+        What comes before the wanted frame and is not behind its predecessor is passed over, except
+        the end of the stream; a frame that is not the next one carries `discontinuity`.
         """
         while not self.ended and (found := self._log.entry(self._position)) is not None:
             position, entry = found
             self._position = position + 1
             if not isinstance(entry, Frame):
                 self.ended = isinstance(entry, Done | Error | StreamCancelled)
+                if self._passing and not self.ended:
+                    continue
                 return entry
             self.sample = entry.sample + entry.samples
+            self._passing = entry.seq + 1 < self._next_seq
             if entry.seq < self._next_seq:
                 continue
             skipped = entry.seq != self._next_seq

@@ -22,6 +22,7 @@ from engine.request import (
     Notice,
     SegmentDone,
     SegmentStart,
+    SpeechRequest,
     TextOptions,
 )
 from engine.text.segment import Mark
@@ -57,10 +58,12 @@ async def test_any_text_in_any_pieces_keeps_the_rules_of_the_port(
     text: str, piece: int, speed: float, marks: bool, remembers: bool
 ) -> None:
     voicing = Voicing(piece_samples=max(piece, len(text) * 10), remembers=remembers)
-    spoken = utterance(text, speed=speed, marks=marks)
-    first, again = await heard_of(spoken, voicing), await heard_of(spoken, voicing)
-    check_stream(first, spoken.request)
-    check_stream(again, spoken.request)
+    first, again = [
+        await heard_of(utterance(text, speed=speed, marks=marks), voicing) for _ in range(2)
+    ]
+    request = SpeechRequest(text=text, speed=speed, marks=marks, phonemes=True)
+    check_stream(first, request)
+    check_stream(again, request)
     assert first.pcm == again.pcm
     speakable = [segment for segment in first.of(SegmentStart) if segment.phonemes]
     assert len(speakable) == first.done.segments
@@ -164,6 +167,7 @@ async def test_nothing_to_speak_is_an_empty_stream_with_a_notice(
 async def test_a_segment_without_sound_is_only_its_pause() -> None:
     spoken = utterance("Aaa.\n\nZzz zz.\n\nBbb.", marks=True)
     heard = await heard_of(spoken, Voicing())
+    assert isinstance(spoken.request, SpeechRequest)
     check_stream(heard, spoken.request)
     silent = heard.of(SegmentDone)[1]
     assert silent.samples == pause(Mark.PARAGRAPH)

@@ -17,7 +17,7 @@ from engine.errors import SynthesisFailed
 from engine.ladder import Costs, Kind, Step
 from engine.lane import Pace
 from engine.model.runtime import Call
-from engine.pipeline import Speech
+from engine.pipeline import Manner, Speech
 from engine.request import TextOptions
 from engine.synthesis import Synthesis
 from engine.text.passage import Passage
@@ -313,7 +313,9 @@ async def test_text_becomes_passages_piece_by_piece(machine: Machine) -> None:
     found = [
         passage
         for piece in ("It is so. It i", "s not so. Or", " is it", None)
-        for passage in await made.passages(reader, piece)
+        for passage in await made.passages(
+            reader.end if piece is None else partial(reader.push, piece)
+        )
     ]
     assert [p.text.text for p in found] == ["It is so.", "It is not so.", "Or is it"]
 
@@ -365,7 +367,7 @@ async def test_a_streams_first_window_comes_before_the_acoustic_pass_of_a_later_
     made = made_of(machine, costs=SLOW, budget_s=0.0)
 
     async def listen(voice: str) -> None:
-        asked = replace(utterance(SHORT), voice=voice)
+        asked = replace(utterance(SHORT), manner=Manner(voice, 1.0))
         async with pipeline.run(asked, made) as events:
             async for _ in events:
                 pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
@@ -11,13 +12,13 @@ import trio
 
 from engine import pipeline, timing
 from engine.lane import Pace
-from engine.pipeline import Piece, Speech, Utterance
-from engine.request import Event, SpeechRequest
+from engine.live import TextFeed
+from engine.pipeline import Manner, Piece, Speech, Utterance
+from engine.request import Delivery, Event, LiveRequest, SpeechRequest
 from engine.text.clean import has_letters_or_digits
 from engine.text.languages import LANGUAGES
 from engine.text.lexicon import Lexicon
 from engine.text.passage import Passage, Reading, Warn
-from engine.text.reader import Reader
 from engine.text.segment import Mark
 from engine.text.words import Word
 from tests.support.reading import Heard
@@ -50,6 +51,7 @@ class Voicing:
         remembers: whether speech is kept.
         log: when each step was done: (time, kind, what).
         asked: deadline and class of each acoustic pass.
+        manners: voice and speed of each acoustic pass.
         due: when each piece was due as it was begun, and its class.
     """
 
@@ -64,11 +66,12 @@ class Voicing:
     remembers: bool = False
     log: list[tuple[float, str, str]] = field(default_factory=list)
     asked: list[tuple[float, bool]] = field(default_factory=list)
+    manners: list[tuple[str, float]] = field(default_factory=list)
     due: list[tuple[float, bool]] = field(default_factory=list)
     kept: dict[str, Speech] = field(default_factory=dict)
 
-    async def passages(self, reader: Reader, piece: str | None) -> list[Passage]:
-        return reader.end() if piece is None else reader.push(piece)
+    async def passages(self, read: Callable[[], list[Passage]]) -> list[Passage]:
+        return read()
 
     async def read(self, passage: Passage, utterance: Utterance) -> Reading:
         text = passage.text
@@ -89,6 +92,7 @@ class Voicing:
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
     ) -> Speech:
         self.asked.append((pace.next_due_s, batch))
+        self.manners.append((voice, speed))
         if phonemes in self.kept:
             return self.kept[phonemes]
         await self._step(ACOUSTIC, phonemes, self.acoustic_s)
@@ -141,9 +145,33 @@ def sound_samples(phonemes: str, speed: float = 1.0) -> int:
 
 def utterance(text: str, *, budget_s: float = 0.0, **fields: object) -> Utterance:
     """A request; the fake does not ask who speaks."""
+    fields = {"phonemes": True} | fields
     request = SpeechRequest(text=text, **fields)  # type: ignore[arg-type]  # a test's shorthand
-    speed = 1.0 if request.speed is None else request.speed
-    return Utterance(request, "af_heart", LANGUAGES[0], speed, Lexicon(), 1200, budget_s)
+    return _resolved(request, TextFeed.of(text), budget_s=budget_s)
+
+
+def live_utterance(
+    feed: TextFeed, *, max_buffer_delay_s: float = 3.0, budget_s: float = 0.0, **fields: object
+) -> Utterance:
+    """A request for text that comes in pieces."""
+    fields = {"phonemes": True} | fields
+    request = LiveRequest(**fields)  # type: ignore[arg-type]  # a test's shorthand
+    return _resolved(request, feed, max_buffer_delay_s=max_buffer_delay_s, budget_s=budget_s)
+
+
+def _resolved(
+    request: Delivery, feed: TextFeed, *, budget_s: float, max_buffer_delay_s: float = math.inf
+) -> Utterance:
+    return Utterance(
+        request=request,
+        feed=feed,
+        manner=Manner("af_heart", 1.0 if request.speed is None else request.speed),
+        language=LANGUAGES[0],
+        lexicon=Lexicon(),
+        frame_samples=1200,
+        max_buffer_delay_s=max_buffer_delay_s,
+        budget_s=budget_s,
+    )
 
 
 async def events_of(spoken: Utterance | str, voicing: Voicing) -> list[Event]:

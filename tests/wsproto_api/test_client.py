@@ -32,17 +32,18 @@ from engine.errors import (
     TextTooLong,
 )
 from engine.process import open_listeners
-from engine.request import Done, Event, Frame, Notice, Opened, SpeechRequest
+from engine.request import Done, Event, Frame, LiveRequest, Notice, Opened, SpeechRequest, Stream
+from tests.support.access import TOKEN
 from tests.support.reading import Heard, hear
-from tests.support.tone import ToneVoice
+from tests.support.tone import ToneVoice, told
 from wsproto_api import frames, messages
 from wsproto_api.client import (
     CLOSE_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
-    WebSocketSpeak,
     ask,
     connect,
 )
+from wsproto_api.speak import WebSocketSpeak
 
 from .serving import PATIENCE_S, Served, serving
 
@@ -53,13 +54,13 @@ VOICES = messages.AskVoices(id="voices")
 
 
 def speak_to(served: Served) -> WebSocketSpeak:
-    return WebSocketSpeak(served.url)
+    return WebSocketSpeak(served.url, TOKEN)
 
 
 async def failure(url: str, request: SpeechRequest = REQUEST) -> EngineError:
     """The error with which speaking ends; it is one, and not in a group."""
     try:
-        await hear(WebSocketSpeak(url), request)
+        await hear(WebSocketSpeak(url, TOKEN), request)
     except EngineError as error:
         return error
     pytest.fail("it spoke")
@@ -76,7 +77,7 @@ class Failing(ToneVoice):
         self.error = error if on_entry else None
 
     @asynccontextmanager
-    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
         if self.error is not None:
             raise self.error
         async with super().__call__(request) as events:
@@ -130,9 +131,9 @@ async def test_a_text_that_makes_too_long_a_message_is_not_sent(settings: Settin
 async def test_notices_come_through(settings: Settings) -> None:
     class Noticing(ToneVoice):
         @asynccontextmanager
-        async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+        async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
             async with super().__call__(request) as events:
-                yield self.with_notice(events)
+                yield told(self.with_notice(events))
 
         async def with_notice(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
             yield await anext(events)
@@ -149,7 +150,7 @@ async def test_notices_come_through(settings: Settings) -> None:
 
 async def test_voices(settings: Settings) -> None:
     async with serving(settings) as served:
-        assert (await ask(served.url, VOICES, messages.Voices)).voices == served.voice.voices
+        assert (await ask(served.url, VOICES, messages.Voices, TOKEN)).voices == served.voice.voices
         await served.until(lambda: not served.server.clients)
 
 
@@ -169,7 +170,7 @@ async def test_an_engine_that_is_absent() -> None:
     assert error.message == f"Nothing answers at {url}; start it with `make up` and try again."
     assert error.retry_after_ms == 1000
     with pytest.raises(NotReady):
-        await ask(url, VOICES, messages.Voices)
+        await ask(url, VOICES, messages.Voices, TOKEN)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "127.0.0.1:1", "", "ws://"])
@@ -314,7 +315,7 @@ async def scripted(
 
 
 voice = ToneVoice()
-INFO = messages.ServerInfo(name="scripted", version="0")
+INFO = messages.ServerInfo(name="scripted", version="0", instance="a")
 READY = messages.Ready(
     protocol=messages.PROTOCOL,
     server=INFO,
@@ -323,8 +324,16 @@ READY = messages.Ready(
     frame_ms=50,
     voices_hash="0",
     limits=messages.Limits(
-        text_chars=1, streams=1, subscribers=1, message_bytes=65536, max_lead_ms=1000
-    ),
+        text_chars=1,
+        live_chars=1,
+        streams=1,
+        connection_streams=1,
+        subscribers=1,
+        message_bytes=65536,
+        messages_per_s=200,
+        max_lead_ms=1000,
+        orphan_grace_ms=2000,
+    ),  # fmt: skip
 )
 ACK = messages.Ack(reply_to="speak", stream=7)
 OPENED = messages.StreamOpened(voice="v", lang="l", speed=1.0, stream=7, owner=True)
@@ -370,7 +379,7 @@ async def test_a_script_that_keeps_to_it_is_understood() -> None:
     )  # fmt: skip
     with trio.fail_after(PATIENCE_S):
         async with scripted(script(*said)) as url:
-            heard = await hear(WebSocketSpeak(url), REQUEST)
+            heard = await hear(WebSocketSpeak(url, TOKEN), REQUEST)
     assert [type(event) for event in heard.events] == [
         messages.StreamOpened, Frame, messages.Warning, Frame, messages.StreamDone,
     ]  # fmt: skip
@@ -406,7 +415,7 @@ async def test_a_server_that_breaks_the_protocol_is_an_internal_error(
     with trio.fail_after(PATIENCE_S):
         async with scripted(script(*said)) as url:
             if said[-2:] == (DONE, DONE):
-                heard = await hear(WebSocketSpeak(url), REQUEST)  # what follows is not read
+                heard = await hear(WebSocketSpeak(url, TOKEN), REQUEST)  # what follows is not read
                 assert heard.of(Done)
                 return
             caught = await failure(url)
@@ -484,7 +493,7 @@ async def test_a_player_is_greeted_by_its_own_ready() -> None:
     with trio.fail_after(PATIENCE_S):
         async with scripted(script(ready)) as url:
             vocabulary = {"client": messages.PLAYER_CLIENT, "server": messages.PLAYER_SERVER}
-            async with connect(url, **vocabulary) as (_, got):
+            async with connect(url, token=TOKEN, **vocabulary) as (_, got):
                 assert got == ready
 
 
@@ -500,7 +509,7 @@ async def nothing_is_left(served: Served, before: tuple[int, int]) -> None:
     await served.until(lambda: not served.server.clients)
     await served.until(lambda: served.voice.active == 0)
     await served.until(lambda: living() == before)
-    assert served.server.live_streams == []
+    assert served.server.streams.live == []
 
 
 @pytest.mark.parametrize("unread", [0, 5, 100])
@@ -549,7 +558,7 @@ async def test_a_cancelled_listener_says_goodbye() -> None:
     with trio.fail_after(PATIENCE_S):
         async with scripted(handle) as url:
             with trio.CancelScope() as scope:
-                async with WebSocketSpeak(url)(REQUEST):
+                async with WebSocketSpeak(url, TOKEN)(REQUEST):
                     scope.cancel()
                     await trio.sleep_forever()
             while not codes:
@@ -664,7 +673,7 @@ async def test_leaving_a_server_that_is_stuck_takes_a_moment_and_no_longer(
     left = trio.Event()
 
     async def visit(url: str) -> None:
-        async with WebSocketSpeak(url)(REQUEST):
+        async with WebSocketSpeak(url, TOKEN)(REQUEST):
             pass
         left.set()
 
@@ -685,7 +694,7 @@ async def test_leaving_takes_no_time_though_much_is_unread(
     left = trio.Event()
 
     async def visit(url: str) -> None:
-        async with WebSocketSpeak(url)(SpeechRequest(text=LONG)):
+        async with WebSocketSpeak(url, TOKEN)(SpeechRequest(text=LONG)):
             await trio.testing.wait_all_tasks_blocked(0.01)
         left.set()
 
@@ -732,7 +741,7 @@ async def test_leaving_a_server_that_goes_on_talking_takes_a_moment_and_no_longe
             mock_clock.jump(CLOSE_TIMEOUT_S)
 
     async with tcp(handle) as url:
-        async with WebSocketSpeak(url)(REQUEST):
+        async with WebSocketSpeak(url, TOKEN)(REQUEST):
             pass
         assert trio.current_time() == CLOSE_TIMEOUT_S
 

@@ -14,8 +14,8 @@ import trio
 
 from engine.config import Settings
 from engine.errors import SynthesisFailed
-from engine.request import Event, Frame, Notice, Opened, SpeechRequest
-from tests.support.tone import ToneVoice
+from engine.request import Event, Frame, LiveRequest, Notice, Opened, SpeechRequest, Stream
+from tests.support.tone import ToneVoice, told
 from wsproto_api.messages import StreamFrame
 
 from .serving import Wire, serving
@@ -282,11 +282,12 @@ class Broken:
         self.where = where
 
     @asynccontextmanager
-    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        assert isinstance(request, SpeechRequest)
         if self.where == "entry":
             raise RuntimeError(f"cannot speak {request.text!r}")
         async with aclosing(self.events(request)) as events:
-            yield events
+            yield told(events)
         if self.where == "exit":
             raise RuntimeError(f"cannot end {request.text!r}")
 
@@ -323,7 +324,7 @@ async def test_a_foreign_exception_is_internal_and_its_text_stays_out_of_the_log
             assert "reply_to" not in error
         else:
             assert error["reply_to"] == "x"
-        assert served.server.live_streams == []
+        assert served.server.streams.live == []
         assert (await wire.ask("ping"))["type"] == "pong"
     out, err = capfd.readouterr()
     assert "stream crashed" in out + err
@@ -411,7 +412,7 @@ async def test_a_text_that_is_made_but_not_heard_can_still_be_cancelled(
     async with serving(settings, max_lead_ms=600_000) as served, served.client(queue=1) as wire:
         number = await wire.speak("One two three four. " * 100)
         await served.until(lambda: served.voice.active == 0)
-        assert served.server.live_streams == []
+        assert served.server.streams.live == []
         await wire.send("cancel", id="c", stream=number)
         await wire.until("stream.cancelled")
         assert wire.messages("stream.done") == []
@@ -427,13 +428,13 @@ class CancelledByItself:
         self.active = 0
 
     @asynccontextmanager
-    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
         self.active += 1
         async with aclosing(self.events(request)) as events:
-            yield events
+            yield told(events)
         self.active -= 1
 
-    async def events(self, request: SpeechRequest) -> AsyncGenerator[Event]:
+    async def events(self, request: SpeechRequest | LiveRequest) -> AsyncGenerator[Event]:
         async with ToneVoice()(request) as events:
             async for event in events:
                 yield event
@@ -448,7 +449,7 @@ async def test_an_event_that_is_made_while_the_stream_is_cancelled_is_not_sent(
     async with serving(settings, speak=voice) as served, served.client() as wire:
 
         def cancel() -> None:
-            live = served.server.find(1)
+            live = served.server.streams.find(1)
             assert live is not None
             live.cancel()
 

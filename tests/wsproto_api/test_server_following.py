@@ -12,11 +12,13 @@ import trio.testing
 
 from engine.config import Settings
 from engine.errors import SynthesisFailed
-from engine.request import Done, Event, Frame, Opened, SpeechRequest
-from tests.support.tone import ToneVoice
+from engine.request import Done, Event, Frame, LiveRequest, Opened, SpeechRequest, Stream
+from tests.support.access import TOKEN
+from tests.support.tone import ToneVoice, told
 from wsproto_api.peer import Peer
-from wsproto_api.server import FINISHED_KEPT, EngineServer, LiveStream
+from wsproto_api.server import EngineServer
 from wsproto_api.stream import StreamLog
+from wsproto_api.streams import FINISHED_KEPT, LiveStream
 
 from .serving import Served, Wire, serving
 
@@ -24,6 +26,13 @@ TEXT = "One two three. Four five."
 #: 110 s of audio in segments of 1.1 s, 5 MB: more than sockets take by themselves
 LONG = "One two three four. " * 100
 SEGMENT = 26_400  # samples of one of these
+
+
+async def nothing() -> AsyncIterator[Event]:
+    """No events."""
+    events: list[Event] = []
+    for event in events:
+        yield event
 
 
 class Gated(ToneVoice):
@@ -34,9 +43,9 @@ class Gated(ToneVoice):
         self.gate = trio.Semaphore(0)
 
     @asynccontextmanager
-    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
         async with super().__call__(request) as events:
-            yield self._gated(events)
+            yield told(self._gated(events))
 
     async def _gated(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         async for event in events:
@@ -227,7 +236,7 @@ async def test_followers_of_a_failed_and_of_a_cancelled_stream(settings: Setting
 
 
 def lead(served: Served, number: int) -> int:
-    live = served.server.find(number)
+    live = served.server.streams.find(number)
     assert live is not None
     return live.log.lead_samples
 
@@ -357,7 +366,7 @@ async def test_a_follower_that_could_not_yet_be_told_is_a_follower(settings: Set
             number = await owner.speak(TEXT)
             await owner.drop()
             await served.until(lambda: len(served.server.clients) == 1)
-            live = served.server.find(number)
+            live = served.server.streams.find(number)
             assert live is not None
             assert not live.log.over
 
@@ -377,6 +386,8 @@ async def test_a_client_that_is_just_leaving_does_not_disturb_an_announcement(
         async def send(self, _: object) -> None:
             await trio.lowlevel.checkpoint()
 
+        said_goodbye = True
+
         def __aiter__(self) -> Leaving:
             return self
 
@@ -385,7 +396,7 @@ async def test_a_client_that_is_just_leaving_does_not_disturb_an_announcement(
             raise StopAsyncIteration
 
     voice = ToneVoice()
-    server = EngineServer(voice, voice, settings)
+    server = EngineServer(voice, voice, settings, TOKEN)
     for ticks in range(8):
         peer = Leaving()
         async with trio.open_nursery() as nursery:
@@ -396,7 +407,11 @@ async def test_a_client_that_is_just_leaving_does_not_disturb_an_announcement(
             peer.gone.set()
             for _ in range(ticks):
                 await trio.lowlevel.checkpoint()
-            live = LiveStream(StreamLog(1, Opened(voice="v", lang="l", speed=1.0), 1))
+            live = LiveStream(
+                StreamLog(1, Opened(voice="v", lang="l", speed=1.0), 1),
+                SpeechRequest(text=TEXT),
+                told(nothing()),
+            )
             server.announce(live)
             live.cancel()
         assert not server.clients
@@ -411,7 +426,7 @@ async def test_a_request_that_is_cancelled_as_it_is_accepted_leaves_no_stream(
 
     class Accepts(ToneVoice):
         @asynccontextmanager
-        async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+        async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
             async with super().__call__(request) as events:
                 scope.cancel()
                 yield events
@@ -419,9 +434,9 @@ async def test_a_request_that_is_cancelled_as_it_is_accepted_leaves_no_stream(
     voice = Accepts(rtf=1000)
     async with serving(settings, voice) as served:
         with scope:
-            await served.server.open_stream(SpeechRequest(text=TEXT))
+            await served.server.streams.open(SpeechRequest(text=TEXT), owner=object())
         await served.until(lambda: voice.active == 0)
-        assert served.server.live_streams == []
+        assert served.server.streams.live == []
 
 
 async def test_a_voice_that_never_waits_lets_others_run(settings: Settings) -> None:
@@ -429,9 +444,9 @@ async def test_a_voice_that_never_waits_lets_others_run(settings: Settings) -> N
 
     class Hasty(ToneVoice):
         @asynccontextmanager
-        async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+        async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
             async with aclosing(self.hasten()) as events:
-                yield events
+                yield told(events)
 
         async def hasten(self) -> AsyncGenerator[Event]:
             yield Opened(voice="v", lang="l", speed=1.0)
@@ -449,7 +464,7 @@ async def test_a_voice_that_never_waits_lets_others_run(settings: Settings) -> N
 
     async with serving(settings, Hasty()) as served:
         served.nursery.start_soon(other)
-        live = await served.server.open_stream(SpeechRequest(text=TEXT))
+        live = await served.server.streams.open(SpeechRequest(text=TEXT), owner=object())
         while not live.log.over:
             await trio.lowlevel.checkpoint()
         assert turns >= made / 2

@@ -23,6 +23,9 @@ START = SegmentStart(index=0, text="t", char_start=0, char_end=1, sample=0)
 ENDED = SegmentDone(index=0, samples=1, compute_ms=1.0)
 
 
+ENDINGS = (Done, Error, StreamCancelled)
+
+
 def frame(seq: int, sample: int | None = None, samples: int = 10) -> Frame:
     pcm = bytes([seq % 256, 0]) * samples
     return Frame(seq=seq, sample=seq * 10 if sample is None else sample, pcm=pcm, first=seq == 0)
@@ -77,9 +80,22 @@ def test_a_late_follower_of_a_finished_stream_hears_all_of_it() -> None:
     assert rest(late) == EVENTS
 
 
-def test_from_seq_leaves_out_frames_but_no_other_event() -> None:
-    cursor = new_log(*EVENTS).follow(from_seq=2)
-    assert rest(cursor) == [START, ENDED, frame(2), DONE]
+@pytest.mark.parametrize(("from_seq", "left"), [(0, 0), (1, 2), (2, 3), (3, 5)])
+def test_from_seq_goes_on_right_behind_the_frame_before(from_seq: int, left: int) -> None:
+    cursor = new_log(*EVENTS).follow(from_seq)
+    assert rest(cursor) == EVENTS[left:]
+
+
+def test_the_end_is_told_whatever_the_frame() -> None:
+    assert rest(new_log(*EVENTS).follow(from_seq=9)) == [DONE]
+
+
+def test_a_cancelled_stream_tells_what_it_is_given() -> None:
+    log = new_log(*EVENTS)
+    told = StreamCancelled(stream=7, played_samples=3, chars_spoken=1)
+    cursor = log.follow()
+    assert log.cancel(told)
+    assert rest(cursor) == [told]
 
 
 def test_from_seq_of_a_frame_yet_to_come() -> None:
@@ -236,13 +252,14 @@ class Reader:
 
     cursor: Cursor
     next_seq: int
+    from_seq: int
     at: int = 0
     sample: int = 0
     heard: list[Event | Ending] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
-        return bool(self.heard) and isinstance(self.heard[-1], Done | Error | StreamCancelled)
+        return bool(self.heard) and isinstance(self.heard[-1], ENDINGS)
 
 
 RETAIN = 35
@@ -318,7 +335,7 @@ class Log(RuleBasedStateMachine):
     @rule(from_seq=st.integers(0, 6))
     def follow(self, from_seq: int) -> None:
         if len(self.readers) < 4:
-            self.readers.append(Reader(self.log.follow(from_seq), from_seq))
+            self.readers.append(Reader(self.log.follow(from_seq), from_seq, from_seq))
 
     @precondition(lambda self: self.readers)
     @rule(which=st.integers(0, 3))
@@ -346,7 +363,11 @@ class Log(RuleBasedStateMachine):
         for entry in self.history[reader.at :]:
             reader.at += 1
             if not isinstance(entry, Frame):
-                return entry
+                told = self.history[: reader.at - 1]
+                behind = [e.seq for e in told if isinstance(e, Frame)][-1:] >= [reader.from_seq - 1]
+                if behind or reader.from_seq == 0 or isinstance(entry, ENDINGS):
+                    return entry
+                continue
             reader.sample = entry.sample + entry.samples
             if entry.seq >= reader.next_seq:
                 skipped = entry.seq > reader.next_seq
@@ -374,7 +395,7 @@ class Log(RuleBasedStateMachine):
                 assert after.discontinuity is (after.seq != before.seq + 1)
                 assert after.seq > before.seq
                 assert after.sample >= before.sample + before.samples
-            endings = [e for e in reader.heard if isinstance(e, Done | Error | StreamCancelled)]
+            endings = [e for e in reader.heard if isinstance(e, ENDINGS)]
             assert len(endings) == reader.ended
 
 

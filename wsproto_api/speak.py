@@ -1,0 +1,351 @@
+"""The engine's `SpeakLive` port over a WebSocket. Shell.
+
+One connection per utterance: it costs about two milliseconds on loopback and gives every utterance
+the flow control of its own TCP connection, so a slow listener holds up nobody else.
+
+A connection that breaks off, without a goodbye, is opened again, and the stream goes on behind the
+last frame that came, for as long as the engine waits for us (`orphan_grace_ms`). The listener hears
+nothing of it. What was said to the stream and not acknowledged is said again; the engine knows by
+its place which text it has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import trio
+from msgspec.structs import replace
+
+from engine.errors import EngineError, NotReady, StreamCancelled, TextTooLong, UnknownStream
+from engine.request import Event, Frame, LiveRequest, SpeechRequest, Stream
+
+from . import messages
+from .client import CLOSE_TIMEOUT_S, Connection, ConnectionBroken, connect, error_of
+from .messages import StreamFrame
+
+#: seconds before the first attempt to connect again; each later one waits twice as long …
+FIRST_PAUSE_S = 0.05
+#: … but no longer than this
+LONGEST_PAUSE_S = 0.5
+
+
+class WebSocketSpeak:
+    """`engine.request.SpeakLive` in another process.
+
+    Args:
+        url: of the engine.
+        token: what it wants to be shown.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = url
+        self._token = token
+
+    @asynccontextmanager
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        """See `SpeakLive`. Leaving before the end cancels the stream in the engine."""
+        raised: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            stream = _RemoteStream(self._url, self._token, request)
+            raised = await nursery.start(stream.run)
+            if raised is None:
+                try:
+                    yield stream
+                except Exception as error:  # not through the nursery, which would wrap it
+                    raised = error
+            nursery.cancel_scope.cancel()
+        if raised is not None:
+            raise raised
+
+
+class _StreamLost(NotReady):
+    """The engine is back, and no longer has the stream."""
+
+
+@dataclass(slots=True, eq=False)
+class _Saying:
+    """Something to be said to the stream, until it is answered."""
+
+    message: messages.Append | messages.Flush | messages.End | messages.Configure
+    answered: trio.Event = field(default_factory=trio.Event)
+    error: EngineError | None = None
+
+
+class _RemoteStream:
+    """A `Stream`; `run` talks to the engine in a task of its own."""
+
+    def __init__(self, url: str, token: str, request: SpeechRequest | LiveRequest) -> None:
+        self._url = url
+        self._token = token
+        self._request = request
+        self._events, self._coming = trio.open_memory_channel[Event | EngineError](0)
+        # once the engine has accepted it
+        self._stream = 0
+        self._instance = ""
+        self._grace_s = 0.0
+        # where the listener is: the next frame, and what was told behind the last one
+        self._opened = False
+        self._next_seq = 0
+        self._told: list[Event] = []
+        self._told_again: deque[Event] = deque()
+        # what is to be said, the first of it on its way
+        self._over = False
+        self._to_say: deque[_Saying] = deque()
+        self._more = trio.Event()
+        self._said = 0
+        self._chars = 0  # of text that the engine has
+        self._sending = trio.CancelScope()
+
+    # --- what the user of the stream sees -------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        try:
+            event = await self._coming.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+        if isinstance(event, EngineError):
+            raise event
+        return event
+
+    async def append(self, text: str, /) -> None:
+        """See `Stream`."""
+        await self._say(messages.Append(stream=self._stream, text=text))
+
+    async def flush(self, flush_id: str | None = None, /) -> None:
+        """See `Stream`."""
+        await self._say(messages.Flush(stream=self._stream, flush_id=flush_id))
+
+    async def end(self) -> None:
+        """See `Stream`."""
+        if not self._over:
+            await self._say(messages.End(stream=self._stream))
+
+    async def configure(self, *, voice: str | None = None, speed: float | None = None) -> None:
+        """See `Stream`."""
+        await self._say(messages.Configure(stream=self._stream, voice=voice, speed=speed))
+
+    async def _say(
+        self, message: messages.Append | messages.Flush | messages.End | messages.Configure
+    ) -> None:
+        if self._over:
+            raise _over()
+        saying = _Saying(message)
+        self._to_say.append(saying)
+        self._more.set()
+        await saying.answered.wait()
+        if saying.error is not None:
+            raise saying.error
+
+    # --- the task ---------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[EngineError | None]) -> None:
+        """Talks to the engine until the stream is over; started when it has an answer."""
+        accepted = False
+
+        def note_accepted() -> None:
+            nonlocal accepted
+            accepted = True
+            task_status.started(None)
+
+        failure: EngineError | None = None
+        with self._events:
+            try:
+                while not self._over:
+                    if accepted:
+                        await self._go_on()
+                    else:
+                        await self._begin(note_accepted)
+            except EngineError as error:
+                failure = error
+            finally:
+                self._over = True
+                while self._to_say:
+                    self._answer(_over())
+            if failure is not None and not accepted:
+                task_status.started(failure)
+            elif failure is not None:
+                await self._events.send(failure)
+
+    async def _begin(self, accepted: Callable[[], None]) -> None:
+        async with connect(self._url, token=self._token) as (connection, ready):
+            assert isinstance(ready, messages.Ready)  # by the vocabulary
+            self._instance = ready.server.instance
+            self._grace_s = ready.limits.orphan_grace_ms / 1000
+            self._stream = await _answer(connection, _opening(self._request))
+            accepted()
+            await self._talk(connection)
+
+    async def _go_on(self) -> None:
+        """Takes the stream up again, on a new connection."""
+        until_s = trio.current_time() + self._grace_s
+        for pause_s in _pauses():
+            async with AsyncExitStack() as stack:
+                try:
+                    opening = connect(self._url, token=self._token)
+                    connection, ready = await stack.enter_async_context(opening)
+                    assert isinstance(ready, messages.Ready)
+                    await self._take_up(connection, ready)
+                except _StreamLost:
+                    raise
+                except NotReady:
+                    if trio.current_time() + pause_s > until_s:
+                        raise
+                else:
+                    await self._talk(connection)
+                    return
+            await trio.sleep(pause_s)
+
+    async def _take_up(self, connection: Connection, ready: messages.Ready) -> None:
+        if ready.server.instance != self._instance:
+            raise _StreamLost("The engine was started anew; what it was speaking is lost.")
+        self._told_again = deque(self._told)
+        try:
+            await _answer(
+                connection, messages.Subscribe(stream=self._stream, from_seq=self._next_seq)
+            )
+        except UnknownStream:
+            raise _StreamLost("The connection to the engine was lost for too long.") from None
+
+    async def _talk(self, connection: Connection) -> None:
+        """Until the stream is over, or the connection breaks."""
+        failure: EngineError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write, connection)
+            try:
+                await self._read(connection)
+            except ConnectionBroken:
+                pass
+            except EngineError as error:  # not through the nursery, which would wrap it
+                self._over = True  # as far as we can tell anybody
+                failure = error
+            except trio.Cancelled:
+                self._sending.deadline = trio.current_time() + CLOSE_TIMEOUT_S
+                # NotReady: gone already, and the engine cancels what nobody hears
+                with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True), suppress(NotReady):
+                    await connection.send(messages.Cancel(stream=self._stream))
+                raise
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _read(self, connection: Connection) -> None:
+        while not self._over:
+            received = await connection.receive()
+            if getattr(received, "stream", None) not in (self._stream, None):
+                continue
+            match received:
+                case StreamFrame(frame=frame):
+                    await self._events.send(self._heard(frame))
+                case messages.Ack(reply_to=str()):
+                    self._answer(None)
+                case messages.Error(reply_to=str()):
+                    self._answer(error_of(received))
+                case messages.Error():
+                    raise error_of(received)
+                case messages.StreamCancelled():
+                    raise StreamCancelled("The stream was cancelled.")
+                case messages.StreamOpened() if self._opened:
+                    pass
+                case messages.StreamDone():
+                    self._over = True
+                    await self._events.send(received)
+                case Event():  # opened, segment, marks, segment.done, flushed, warning
+                    self._opened = self._opened or isinstance(received, messages.StreamOpened)
+                    if not self._was_told(received):
+                        await self._events.send(received)
+                case _:
+                    pass
+
+    def _heard(self, frame: Frame) -> Frame:
+        self._next_seq = frame.seq + 1
+        self._told.clear()
+        self._told_again.clear()
+        return frame
+
+    def _was_told(self, event: Event) -> bool:
+        """Whether the listener knows it from before the connection broke."""
+        if self._told_again and self._told_again[0] == event:
+            self._told_again.popleft()
+            return True
+        self._told_again.clear()
+        if not isinstance(event, messages.StreamOpened):
+            self._told.append(event)
+        return False
+
+    async def _write(self, connection: Connection) -> None:
+        """Says one thing after the other; the next when the one before is answered."""
+        while True:
+            while not self._to_say:
+                self._more = trio.Event()
+                await self._more.wait()
+            saying = self._to_say[0]
+            self._said += 1
+            message = replace(saying.message, id=f"say-{self._said}")
+            if isinstance(message, messages.Append):
+                message = replace(message, at=self._chars)
+            try:
+                # A message that is cut in half would be the end of the connection.
+                with trio.CancelScope(shield=True) as self._sending:
+                    await connection.send(message)
+            except TextTooLong as error:
+                self._answer(error)
+            except NotReady:
+                return  # whoever reads will see why
+            await saying.answered.wait()
+
+    def _answer(self, error: EngineError | None) -> None:
+        """What was said first has its answer."""
+        saying = self._to_say.popleft()
+        saying.error = error
+        if error is None and isinstance(saying.message, messages.Append):
+            self._chars += len(saying.message.text)
+        saying.answered.set()
+
+
+def _over() -> UnknownStream:
+    return UnknownStream("The stream is over.", param="stream")
+
+
+def _pauses() -> Iterator[float]:
+    pause_s = FIRST_PAUSE_S
+    while True:
+        yield pause_s
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _opening(request: SpeechRequest | LiveRequest) -> messages.Speak | messages.Open:
+    fields = {name: getattr(request, name) for name in _fields_of(request)}
+    if isinstance(request, SpeechRequest):
+        return messages.Speak(**fields)
+    return messages.Open(**fields)
+
+
+def _fields_of(request: SpeechRequest | LiveRequest) -> tuple[str, ...]:
+    # By the port's own: what came from another wire has more of them.
+    port = SpeechRequest if isinstance(request, SpeechRequest) else LiveRequest
+    return port.__struct_fields__
+
+
+async def _answer(
+    connection: Connection, question: messages.Speak | messages.Open | messages.Subscribe
+) -> int:
+    """The stream's number, from the answer to a request.
+
+    Raises:
+        EngineError: it was refused.
+    """
+    await connection.send(replace(question, id="stream"))
+    while True:
+        match await connection.receive():
+            case messages.Ack(reply_to="stream", stream=int(stream)):
+                return stream
+            case messages.Error() as error:
+                raise error_of(error)
+            case _:
+                pass
