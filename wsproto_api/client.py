@@ -97,7 +97,7 @@ class Connection:
         reason = (
             error.rcvd.reason if error.rcvd and error.rcvd.reason else "the connection was lost"
         )
-        lost = NotReady if error.rcvd else ConnectionBroken
+        lost = NotReady if error.rcvd or error.sent else ConnectionBroken
         return lost(
             f"{self._url} closed the connection: {reason.rstrip('.')}.", retry_after_ms=1000
         )

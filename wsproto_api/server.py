@@ -45,7 +45,7 @@ class EngineServer:
         self.describe = describe
         self.clients: set[_Client] = set()
         self.streams = Streams(speak, settings)
-        self._instance = secrets.token_hex(8)
+        self.instance = secrets.token_hex(8)
         self._started_s = 0.0
 
     async def serve(
@@ -104,7 +104,7 @@ class EngineServer:
         return messages.Ready(
             protocol=messages.PROTOCOL,
             server=messages.ServerInfo(
-                name="kokoro-live", version=__version__, instance=self._instance
+                name="kokoro-live", version=__version__, instance=self.instance
             ),
             model=self.describe.model,
             sample_rate=SAMPLE_RATE,

@@ -87,6 +87,9 @@ class _RemoteStream:
         self._instance = ""
         self._grace_s = 0.0
         # where the listener is: the next frame, and what was told behind the last one
+        self._broken = NotReady("")  # why the connection ended, or could not be opened again
+        self._lives_until_s: float | None = None  # how long to try; None: frames come
+        self._pauses = _pauses()
         self._opened = False
         self._next_seq = 0
         self._told: list[Event] = []
@@ -182,23 +185,30 @@ class _RemoteStream:
             await self._talk(connection)
 
     async def _go_on(self) -> None:
-        """Takes the stream up again, on a new connection."""
-        until_s = trio.current_time() + self._grace_s
-        for pause_s in _pauses():
-            async with AsyncExitStack() as stack:
-                try:
-                    opening = connect(self._url, token=self._token)
-                    connection, ready = await stack.enter_async_context(opening)
-                    assert isinstance(ready, messages.Ready)
-                    await self._take_up(connection, ready)
-                except _StreamLost:
-                    raise
-                except NotReady:
-                    if trio.current_time() + pause_s > until_s:
-                        raise
-                else:
-                    await self._talk(connection)
-                    return
+        """Takes the stream up again, on a new connection, and talks until that breaks too.
+
+        Raises:
+            NotReady: it has been tried for as long as the engine keeps the stream.
+        """
+        if self._lives_until_s is None:
+            self._lives_until_s = trio.current_time() + self._grace_s
+            self._pauses = _pauses()
+        async with AsyncExitStack() as stack:
+            try:
+                opening = connect(self._url, token=self._token)
+                connection, ready = await stack.enter_async_context(opening)
+                assert isinstance(ready, messages.Ready)  # by the vocabulary
+                await self._take_up(connection, ready)
+            except _StreamLost:
+                raise
+            except NotReady as error:
+                self._broken = error
+            else:
+                await self._talk(connection)
+        if self._lives_until_s is not None and not self._over:  # nothing came
+            pause_s = next(self._pauses)
+            if trio.current_time() + pause_s > self._lives_until_s:
+                raise self._broken
             await trio.sleep(pause_s)
 
     async def _take_up(self, connection: Connection, ready: messages.Ready) -> None:
@@ -219,8 +229,8 @@ class _RemoteStream:
             nursery.start_soon(self._write, connection)
             try:
                 await self._read(connection)
-            except ConnectionBroken:
-                pass
+            except ConnectionBroken as error:
+                self._broken = error
             except EngineError as error:  # not through the nursery, which would wrap it
                 self._over = True  # as far as we can tell anybody
                 failure = error
@@ -239,6 +249,10 @@ class _RemoteStream:
             received = await connection.receive()
             if getattr(received, "stream", None) not in (self._stream, None):
                 continue
+            if isinstance(received, StreamFrame) and received.frame.seq < self._next_seq:
+                continue  # known from before the connection broke
+            if isinstance(received, StreamFrame | messages.StreamDone):
+                self._lives_until_s = None
             match received:
                 case StreamFrame(frame=frame):
                     await self._events.send(self._heard(frame))
@@ -340,10 +354,10 @@ async def _answer(
     Raises:
         EngineError: it was refused.
     """
-    await connection.send(replace(question, id="stream"))
+    await connection.send(replace(question, id="speak"))
     while True:
         match await connection.receive():
-            case messages.Ack(reply_to="stream", stream=int(stream)):
+            case messages.Ack(reply_to="speak", stream=int(stream)):
                 return stream
             case messages.Error() as error:
                 raise error_of(error)

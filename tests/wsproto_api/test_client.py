@@ -332,8 +332,8 @@ READY = messages.Ready(
         message_bytes=65536,
         messages_per_s=200,
         max_lead_ms=1000,
-        orphan_grace_ms=2000,
-    ),  # fmt: skip
+        orphan_grace_ms=0,
+    ),
 )
 ACK = messages.Ack(reply_to="speak", stream=7)
 OPENED = messages.StreamOpened(voice="v", lang="l", speed=1.0, stream=7, owner=True)
@@ -372,7 +372,7 @@ async def test_a_script_that_keeps_to_it_is_understood() -> None:
     foreign = frames.encode(8, Frame(seq=0, sample=0, pcm=b"\1\1"))
     opened_8 = msgspec.structs.replace(OPENED, stream=8, owner=False)
     said = (
-        READY, '{"type":"progress","stream":7}', messages.Warning(code="c", message="m"),
+        READY, '{"type":"news","stream":7}', messages.Warning(code="c", message="m"),
         '{"type":"ack","reply_to":"speak","stream":7,"colour":"red"}', OPENED, opened_8, FRAME,
         '{"type":"news"}', foreign, msgspec.structs.replace(DONE, stream=8), error(stream=9),
         messages.Warning(code="w", message="m"), LAST, DONE,
@@ -441,7 +441,7 @@ async def test_a_connection_that_is_cut_is_not_ready(
     with trio.fail_after(PATIENCE_S):
         async with scripted(handle) as url:
             caught = await failure(url)
-    assert type(caught) is NotReady
+    assert isinstance(caught, NotReady)
     assert caught.message.startswith(f"{url} closed the connection: ")
     assert caught.retry_after_ms
 

@@ -39,7 +39,11 @@ async def test_ready_comes_first_and_says_what_this_is(settings: Settings) -> No
             assert await wire.next() == {
                 "type": "ready",
                 "protocol": "kokoro.v1",
-                "server": {"name": "kokoro-live", "version": "0.1.0"},
+                "server": {
+                    "name": "kokoro-live",
+                    "version": "0.1.0",
+                    "instance": served.server.instance,
+                },
                 "model": {
                     "name": "tone",
                     "build": "0",
@@ -51,10 +55,14 @@ async def test_ready_comes_first_and_says_what_this_is(settings: Settings) -> No
                 "voices_hash": "0" * 64,
                 "limits": {
                     "text_chars": 16_000,
+                    "live_chars": 1_000_000,
                     "streams": 3,
+                    "connection_streams": 8,
                     "subscribers": 64,
                     "message_bytes": 65536,
+                    "messages_per_s": 200,
                     "max_lead_ms": 30_000,
+                    "orphan_grace_ms": 2_000,
                 },
             }
             assert await wire.next() == {"type": "pong", "reply_to": "early"}
