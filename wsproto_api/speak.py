@@ -25,6 +25,7 @@ from engine.request import Event, Frame, LiveRequest, SpeechRequest, Stream
 from . import messages
 from .client import CLOSE_TIMEOUT_S, Connection, ConnectionBroken, connect, error_of
 from .messages import StreamFrame
+from .rate import TokenBucket
 
 #: seconds before the first attempt to connect again; each later one waits twice as long …
 FIRST_PAUSE_S = 0.05
@@ -182,7 +183,7 @@ class _RemoteStream:
             self._grace_s = ready.limits.orphan_grace_ms / 1000
             self._stream = await _answer(connection, _opening(self._request))
             accepted()
-            await self._talk(connection)
+            await self._talk(connection, ready)
 
     async def _go_on(self) -> None:
         """Takes the stream up again, on a new connection, and talks until that breaks too.
@@ -204,7 +205,7 @@ class _RemoteStream:
             except NotReady as error:
                 self._broken = error
             else:
-                await self._talk(connection)
+                await self._talk(connection, ready)
         if self._lives_until_s is not None and not self._over:  # nothing came
             pause_s = next(self._pauses)
             if trio.current_time() + pause_s > self._lives_until_s:
@@ -222,11 +223,14 @@ class _RemoteStream:
         except UnknownStream:
             raise _StreamLost("The connection to the engine was lost for too long.") from None
 
-    async def _talk(self, connection: Connection) -> None:
+    async def _talk(self, connection: Connection, ready: messages.Ready) -> None:
         """Until the stream is over, or the connection breaks."""
+        # Half of what the engine lets a connection say in a burst: some was said already.
+        per_s = ready.limits.messages_per_s
+        bucket = TokenBucket(per_s, per_s, trio.current_time())
         failure: EngineError | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write, connection)
+            nursery.start_soon(self._write, connection, bucket)
             try:
                 await self._read(connection)
             except ConnectionBroken as error:
@@ -292,12 +296,14 @@ class _RemoteStream:
             self._told.append(event)
         return False
 
-    async def _write(self, connection: Connection) -> None:
+    async def _write(self, connection: Connection, bucket: TokenBucket) -> None:
         """Says one thing after the other; the next when the one before is answered."""
         while True:
             while not self._to_say:
                 self._more = trio.Event()
                 await self._more.wait()
+            while wait_s := bucket.take(trio.current_time()):  # noqa: ASYNC110 - waits for a time
+                await trio.sleep(wait_s)
             saying = self._to_say[0]
             self._said += 1
             message = replace(saying.message, id=f"say-{self._said}")
