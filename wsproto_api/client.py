@@ -38,17 +38,18 @@ CONNECT_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0
 
 
-class ConnectionBroken(NotReady):
-    """The connection ended without a goodbye; the other side may still be there."""
-
-
 class Connection:
-    """An open connection; use `connect`. Messages go in and out as structs."""
+    """An open connection; use `connect`. Messages go in and out as structs.
+
+    Attributes:
+        broken: whether it ended without a goodbye, so that the other side may still be there.
+    """
 
     def __init__(self, websocket: ClientConnection, session: Session, url: str) -> None:
         self._websocket = websocket
         self._session = session
         self._url = url
+        self.broken = False
 
     async def send(self, message: msgspec.Struct) -> None:
         """Sends a message of the client's vocabulary.
@@ -97,8 +98,8 @@ class Connection:
         reason = (
             error.rcvd.reason if error.rcvd and error.rcvd.reason else "the connection was lost"
         )
-        lost = NotReady if error.rcvd or error.sent else ConnectionBroken
-        return lost(
+        self.broken = not (error.rcvd or error.sent)
+        return NotReady(
             f"{self._url} closed the connection: {reason.rstrip('.')}.", retry_after_ms=1000
         )
 

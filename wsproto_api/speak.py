@@ -23,7 +23,7 @@ from engine.errors import EngineError, NotReady, StreamCancelled, TextTooLong, U
 from engine.request import Event, Frame, LiveRequest, SpeechRequest, Stream
 
 from . import messages
-from .client import CLOSE_TIMEOUT_S, Connection, ConnectionBroken, connect, error_of
+from .client import CLOSE_TIMEOUT_S, Connection, connect, error_of
 from .messages import StreamFrame
 from .rate import TokenBucket
 
@@ -60,10 +60,6 @@ class WebSocketSpeak:
             nursery.cancel_scope.cancel()
         if raised is not None:
             raise raised
-
-
-class _StreamLost(NotReady):
-    """The engine is back, and no longer has the stream."""
 
 
 @dataclass(slots=True, eq=False)
@@ -199,12 +195,12 @@ class _RemoteStream:
                 opening = connect(self._url, token=self._token)
                 connection, ready = await stack.enter_async_context(opening)
                 assert isinstance(ready, messages.Ready)  # by the vocabulary
-                await self._take_up(connection, ready)
-            except _StreamLost:
-                raise
+                lost = await self._take_up(connection, ready)
             except NotReady as error:
                 self._broken = error
             else:
+                if lost is not None:
+                    raise lost
                 await self._talk(connection, ready)
         if self._lives_until_s is not None and not self._over:  # nothing came
             pause_s = next(self._pauses)
@@ -212,16 +208,18 @@ class _RemoteStream:
                 raise self._broken
             await trio.sleep(pause_s)
 
-    async def _take_up(self, connection: Connection, ready: messages.Ready) -> None:
+    async def _take_up(self, connection: Connection, ready: messages.Ready) -> NotReady | None:
+        """Subscribes behind the last frame; gives the error if the stream is gone."""
         if ready.server.instance != self._instance:
-            raise _StreamLost("The engine was started anew; what it was speaking is lost.")
+            return NotReady("The engine was started anew; what it was speaking is lost.")
         self._told_again = deque(self._told)
         try:
             await _answer(
                 connection, messages.Subscribe(stream=self._stream, from_seq=self._next_seq)
             )
         except UnknownStream:
-            raise _StreamLost("The connection to the engine was lost for too long.") from None
+            return NotReady("The connection to the engine was lost for too long.")
+        return None
 
     async def _talk(self, connection: Connection, ready: messages.Ready) -> None:
         """Until the stream is over, or the connection breaks."""
@@ -233,11 +231,12 @@ class _RemoteStream:
             nursery.start_soon(self._write, connection, bucket)
             try:
                 await self._read(connection)
-            except ConnectionBroken as error:
-                self._broken = error
             except EngineError as error:  # not through the nursery, which would wrap it
-                self._over = True  # as far as we can tell anybody
-                failure = error
+                if isinstance(error, NotReady) and connection.broken:
+                    self._broken = error
+                else:
+                    self._over = True  # as far as we can tell anybody
+                    failure = error
             except trio.Cancelled:
                 self._sending.deadline = trio.current_time() + CLOSE_TIMEOUT_S
                 # NotReady: gone already, and the engine cancels what nobody hears
