@@ -1,13 +1,13 @@
-"""Lets WebSocket clients in by the engine's rules, and hands over the bare connection. Shell.
+"""Lets WebSocket clients in, and hands over the bare connections. Shell.
 
-For programs that stand in a server's place and must say what it says, whether or not that keeps to
-the protocol; others use `peer`.
+`peer` speaks the protocol on them. `record` and `replay` stand in a server's place, and must be able
+to say what it says, whether or not that keeps to the protocol.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -24,17 +24,28 @@ from websockets.typing import Subprotocol
 from engine.errors import blame
 
 from . import messages, security
-from .peer import CLOSE_TIMEOUT_S, SEND_BUFFER_BYTES
 from .security import Decision, Offer, Policy
 from .sockets import ServerSocket
-from .transcript import MAX_BINARY_BYTES
 
 log = structlog.get_logger("wire")
 
 Handler = Callable[[ServerConnection, Decision], Awaitable[None]]
 
+#: how long a socket may take to say goodbye
+CLOSE_TIMEOUT_S = 1.0
+
+#: how long what is being done may take to come to its end when the server stops
+DRAIN_TIMEOUT_S = 2.0
+
+#: Bytes that the system takes for a client that does not read: 5 s of sound. By itself Linux takes
+#: 4 MB on loopback, so more than a minute of speech would count as heard that nobody has read. Trio
+#: asks it to take less (TCP_NOTSENT_LOWAT); this holds where there is no such thing.
+SEND_BUFFER_BYTES = 256 * 1024
+
 #: what a close frame has room for
 _REASON_BYTES = 123
+
+_STOPPING = "This server is stopping; try again in a few seconds."
 
 
 async def let_in(
@@ -42,6 +53,11 @@ async def let_in(
     listeners: list[trio.SocketListener],
     policy: Policy,
     *,
+    message_bytes: int = messages.MAX_MESSAGE_BYTES,
+    full: Callable[[], str | None] = lambda: None,
+    pages: Mapping[str, Callable[[], str]] | None = None,
+    drain: Callable[[], Awaitable[None]] | None = None,
+    goodbye_s: float = CLOSE_TIMEOUT_S,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Accepts connections until cancelled, then closes them with 1001.
@@ -51,21 +67,40 @@ async def let_in(
             do not come so far.
         listeners: opened by the caller; closed here.
         policy: who may connect.
+        message_bytes: longest message.
+        full: why nobody else may connect at the moment, as a sentence, which gets 503.
+        pages: plain-text pages served to GET requests, such as `/metrics`.
+        drain: runs when cancelled, before connections are closed, for `DRAIN_TIMEOUT_S` at most;
+            nobody else is let in meanwhile.
+        goodbye_s: how long it may then take to close all of them.
         task_status: told when connections are accepted.
     """
-    for listener in listeners:  # as the engine's: a client that does not read is noticed as soon
+    pages = pages or {}
+    stopping = False
+    for listener in listeners:  # the sockets of connections inherit it
         listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
 
     def admit(_: ServerConnection, request: Request) -> Response | None:
-        decision = security.admission(policy, offer(request.headers))
-        return _refusal(decision) if isinstance(decision, security.Refused) else None
+        sender = offer(request.headers)
+        if request.path in pages:
+            refused = security.foreigner(policy, sender)
+            if refused is None and policy.exposed:
+                refused = security.unauthorized(policy, sender)
+            return _refusal(refused) if refused else _plain(HTTPStatus.OK, pages[request.path]())
+        decision = security.admission(policy, sender)
+        if isinstance(decision, security.Refused):
+            return _refusal(decision)
+        busy = _STOPPING if stopping else full()
+        if busy is not None:
+            return _plain(HTTPStatus.SERVICE_UNAVAILABLE, busy, {"Retry-After": "1"})
+        return None
 
     async def connection(websocket: ServerConnection) -> None:
         assert websocket.request is not None  # the handshake is over
         try:
             await handle(websocket, security.admission(policy, offer(websocket.request.headers)))
         except Exception as error:  # the library would log its message
-            log.error("connection crashed", error=blame(error))
+            log.error("connection crashed", error=blame(_single(error)))
             await close(websocket, CloseCode.INTERNAL_ERROR)
 
     running = trio.CancelScope()
@@ -79,7 +114,9 @@ async def let_in(
                 select_subprotocol=_offered_or_none,
                 compression=None,
                 process_request=admit,
-                max_size=MAX_BINARY_BYTES,
+                max_size=message_bytes,
+                # A client may stop reading for as long as it likes (it plays what it has), and
+                # then answers no pings. That it is gone, its system tells us on loopback.
                 ping_interval=None,
                 close_timeout=CLOSE_TIMEOUT_S,
                 create_connection=ServerSocket,
@@ -93,9 +130,15 @@ async def let_in(
         try:
             await trio.sleep_forever()
         finally:
-            with trio.move_on_after(2 * CLOSE_TIMEOUT_S, shield=True):
-                await server.aclose()
-            running.cancel()
+            stopping = True
+            try:
+                if drain is not None:
+                    with trio.move_on_after(DRAIN_TIMEOUT_S, shield=True):
+                        await drain()
+            finally:
+                with trio.move_on_after(goodbye_s, shield=True):
+                    await server.aclose()
+                running.cancel()
 
 
 async def close(websocket: Connection, code: int, reason: str = "") -> None:
@@ -138,17 +181,30 @@ def _short(reason: str) -> str:
 
 
 def _offered_or_none(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    # A client that names no subprotocol is welcome (wscat, a first try by hand).
     return Subprotocol(messages.PROTOCOL) if messages.PROTOCOL in offered else None
 
 
 def _refusal(refused: security.Refused) -> Response:
+    # Not the Origin or the Host: whoever is refused would write into the log.
     log.info("refused", status=refused.status, code=refused.error.code)
-    body = refused.error.message.encode()
+    more = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else {}
+    return _plain(HTTPStatus(refused.status), refused.error.message, more)
+
+
+def _plain(status: HTTPStatus, text: str, more: Mapping[str, str] | None = None) -> Response:
+    body = text.encode()
     headers = Headers({
         "Content-Type": "text/plain; charset=utf-8",
         "Content-Length": str(len(body)),
         "Connection": "close",
+        **(more or {}),
     })  # fmt: skip
-    if refused.status == HTTPStatus.UNAUTHORIZED:
-        headers["WWW-Authenticate"] = "Bearer"
-    return Response(refused.status, HTTPStatus(refused.status).phrase, headers, body)
+    return Response(status.value, status.phrase, headers, body)
+
+
+def _single(error: Exception) -> Exception:
+    """The exception that a group is about, if it is about one."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -8,53 +8,36 @@ sees only messages that make sense.
 from __future__ import annotations
 
 import math
-import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from http import HTTPStatus
 
 import msgspec
 import structlog
 import trio
-from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
-from websockets.http11 import Request, Response
-from websockets.trio.server import Server, ServerConnection, serve
-from websockets.typing import Subprotocol
+from websockets.trio.server import ServerConnection
 
-from engine.errors import EngineError, Overloaded, Unauthorized, blame
+from engine.errors import EngineError, Overloaded, Unauthorized
 
-from . import messages, security
+from . import door, messages, security
+from .door import CLOSE_TIMEOUT_S
 from .errors import RemoteProtocolError
 from .messages import Decoded, Error, StreamFrame, Unknown, Vocabulary, Warning
 from .rate import TokenBucket
 from .security import Policy
 from .session import Phase, Role, Session
-from .sockets import ServerSocket
 
 log = structlog.get_logger("wire")
-
-#: how long a socket may take to say goodbye
-CLOSE_TIMEOUT_S = 1.0
 
 #: how long a client that must send `auth` may take
 AUTH_TIMEOUT_S = 2.0
 
-#: how long what is being done may take to come to its end when the server stops
-DRAIN_TIMEOUT_S = 2.0
-
 #: answers that a client may leave unread before it is let go
 ANSWERS = 256
 
-#: Bytes that the system takes for a client that does not read: 5 s of sound. By itself Linux takes
-#: 4 MB on loopback, so more than a minute of speech would count as heard that nobody has read. Trio
-#: asks it to take less (TCP_NOTSENT_LOWAT); this holds where there is no such thing.
-SEND_BUFFER_BYTES = 256 * 1024
-
 _FULL = "Too many connections; close one first."
-_STOPPING = "This server is stopping; try again in a few seconds."
 
 
 class Peer:
@@ -150,11 +133,9 @@ class Peer:
             nursery.cancel_scope.deadline = trio.current_time() + CLOSE_TIMEOUT_S
         self._stuck = nursery.cancel_scope.cancelled_caught
 
-    async def close(self, crashed: bool) -> None:
+    async def close(self) -> None:
         """Says goodbye, if the client reads."""
         code, reason = self._ending or (CloseCode.NORMAL_CLOSURE, "")
-        if crashed:
-            code, reason = CloseCode.INTERNAL_ERROR, ""
         # Behind half a message there is no way to say it.
         with trio.move_on_after(0 if self._stuck else CLOSE_TIMEOUT_S):
             await self._websocket.aclose(code, reason)
@@ -335,128 +316,31 @@ async def serve_peers(
         connections: how many at once; more get 503.
         messages_per_s: how many messages a connection may send; twice as many in a burst.
         pages: plain-text pages served to GET requests, such as `/metrics`.
-        drain: runs when cancelled, before connections are closed, for `DRAIN_TIMEOUT_S` at most;
-            nobody else is let in meanwhile.
+        drain: runs when cancelled, before connections are closed; see `door.let_in`.
         auth_timeout_s: how long a client that must send `auth` may take.
         task_status: told when connections are accepted.
     """
-    pages = pages or {}
     open_now = 0
-    stopping = False
-    for listener in listeners:  # the sockets of connections inherit it
-        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
 
-    def admit(_: ServerConnection, request: Request) -> Response | None:
-        offer = _offer(request.headers)
-        if request.path in pages:
-            refused = security.foreigner(policy, offer)
-            if refused is None and policy.exposed:
-                refused = security.unauthorized(policy, offer)
-            if refused is None:
-                return _plain(HTTPStatus.OK, pages[request.path]())
-            return _refusal(refused)
-        decision = security.admission(policy, offer)
-        if isinstance(decision, security.Refused):
-            return _refusal(decision)
-        if stopping or open_now >= connections:
-            return _plain(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                _STOPPING if stopping else _FULL,
-                {"Retry-After": "1"},
-            )
-        return None
-
-    async def connection(websocket: ServerConnection) -> None:
+    async def connection(websocket: ServerConnection, decision: security.Decision) -> None:
         nonlocal open_now
         open_now += 1
         session = Session(Role.SERVER, client=client, server=server)
         peer = Peer(websocket, session, policy, messages_per_s)
-        crashed = False
         try:
             if open_now > connections:  # several came in while none of them was open
                 peer.end(CloseCode.TRY_AGAIN_LATER, Overloaded(_FULL, retry_after_ms=1000))
-            assert websocket.request is not None  # the handshake is over
-            decision = security.admission(policy, _offer(websocket.request.headers))
             await peer.talk(handle, decision, auth_timeout_s)
-        except Exception as error:  # the library would log its message
-            log.error("connection crashed", error=blame(_single(error)))
-            crashed = True
+            await peer.close()
         finally:
             open_now -= 1
-            await peer.close(crashed)
 
-    running = trio.CancelScope()
-
-    async def run(*, task_status: trio.TaskStatus[Server]) -> None:
-        with running:
-            await serve(
-                connection,
-                listeners=listeners,
-                subprotocols=[Subprotocol(messages.PROTOCOL)],
-                select_subprotocol=_offered_or_none,
-                compression=None,
-                process_request=admit,
-                max_size=messages.MAX_MESSAGE_BYTES,
-                # A client may stop reading for as long as it likes (it plays what it has), and
-                # then answers no pings. That it is gone, its system tells us on loopback.
-                ping_interval=None,
-                close_timeout=CLOSE_TIMEOUT_S,
-                create_connection=ServerSocket,
-                task_status=task_status,
-            )
-
-    async with trio.open_nursery() as nursery:
-        websocket_server = await nursery.start(run)
-        running.shield = True  # for when we are cancelled: connections end by our goodbye
-        task_status.started()
-        try:
-            await trio.sleep_forever()
-        finally:
-            stopping = True
-            try:
-                if drain is not None:
-                    with trio.move_on_after(DRAIN_TIMEOUT_S, shield=True):
-                        await drain()
-            finally:
-                with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
-                    await websocket_server.aclose()
-                running.cancel()
-
-
-def _offer(headers: Headers) -> security.Offer:
-    return security.Offer(
-        hosts=headers.get_all("Host"),
-        origins=headers.get_all("Origin"),
-        authorizations=headers.get_all("Authorization"),
-        subprotocols=headers.get_all("Sec-WebSocket-Protocol"),
+    await door.let_in(
+        connection,
+        listeners,
+        policy,
+        full=lambda: _FULL if open_now >= connections else None,
+        pages=pages,
+        drain=drain,
+        task_status=task_status,
     )
-
-
-def _refusal(refused: security.Refused) -> Response:
-    # Not the Origin or the Host: whoever is refused would write into the log.
-    log.info("refused", status=refused.status, code=refused.error.code)
-    more = {"WWW-Authenticate": "Bearer"} if refused.status == HTTPStatus.UNAUTHORIZED else {}
-    return _plain(HTTPStatus(refused.status), refused.error.message, more)
-
-
-def _single(error: Exception) -> Exception:
-    """The exception that a group is about, if it is about one."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
-
-
-def _offered_or_none(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-    # A client that names no subprotocol is welcome (wscat, a first try by hand).
-    return Subprotocol(messages.PROTOCOL) if messages.PROTOCOL in offered else None
-
-
-def _plain(status: HTTPStatus, text: str, more: Mapping[str, str] | None = None) -> Response:
-    body = text.encode()
-    headers = Headers({
-        "Content-Type": "text/plain; charset=utf-8",
-        "Content-Length": str(len(body)),
-        "Connection": "close",
-        **(more or {}),
-    })  # fmt: skip
-    return Response(status.value, status.phrase, headers, body)

@@ -135,7 +135,14 @@ class Proxy:
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tape.watch)
-            await door.let_in(self._connected, listeners, self._policy, task_status=task_status)
+            await door.let_in(
+                self._connected,
+                listeners,
+                self._policy,
+                message_bytes=MAX_BINARY_BYTES,
+                goodbye_s=2 * door.CLOSE_TIMEOUT_S,  # of both ends
+                task_status=task_status,
+            )
 
     async def _connected(self, client: ServerConnection, _: Decision) -> None:
         # Whoever must show a token yet, or showed a wrong one, is the server's to judge.

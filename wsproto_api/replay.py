@@ -20,7 +20,7 @@ from .errors import RemoteProtocolError
 from .peer import AUTH_TIMEOUT_S, error_message
 from .script import End, Listen, Say, Script
 from .security import AuthFirst, Decision, Ended, Policy
-from .transcript import Transcript
+from .transcript import MAX_BINARY_BYTES, Transcript
 
 log = structlog.get_logger("replay")
 
@@ -52,7 +52,13 @@ class Replay:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serves until cancelled."""
-        await door.let_in(self._connected, listeners, self._policy, task_status=task_status)
+        await door.let_in(
+            self._connected,
+            listeners,
+            self._policy,
+            message_bytes=MAX_BINARY_BYTES,
+            task_status=task_status,
+        )
 
     async def _connected(self, websocket: ServerConnection, decision: Decision) -> None:
         auth: messages.Auth | None = None

@@ -178,10 +178,11 @@ class LiveStream:
         )
 
     async def room(self, max_lead_samples: int) -> None:
-        """Waits until the fastest follower is less than this behind."""
+        """Waits until the fastest follower is less than this behind; not, if the stream is over."""
         # Others get their turn in any case, and `cancel` its effect, however fast the voice is.
         await trio.lowlevel.checkpoint()
-        while self.log.lead_samples >= max_lead_samples:
+        # Behind the end there is nothing to wait for, and whoever heard it is gone already.
+        while not self.log.over and self.log.lead_samples >= max_lead_samples:
             await self._read.park()
 
     async def read(self, cursor: Cursor) -> AsyncGenerator[Event | Ending]:

@@ -22,7 +22,8 @@ from engine.process import open_listeners
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 from wsproto_api import messages, security
-from wsproto_api.peer import ANSWERS, AUTH_TIMEOUT_S, DRAIN_TIMEOUT_S, Peer, serve_peers
+from wsproto_api.door import DRAIN_TIMEOUT_S
+from wsproto_api.peer import ANSWERS, AUTH_TIMEOUT_S, Peer, serve_peers
 from wsproto_api.server import EngineServer
 
 from .serving import PATIENCE_S, Served, Wire, http, serving
