@@ -42,6 +42,9 @@ DRAIN_TIMEOUT_S = 2.0
 #: asks it to take less (TCP_NOTSENT_LOWAT); this holds where there is no such thing.
 SEND_BUFFER_BYTES = 256 * 1024
 
+#: seconds, and how often: so soon it is noticed that another machine was switched off
+KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+
 #: what a close frame has room for
 _REASON_BYTES = 123
 
@@ -79,6 +82,10 @@ async def let_in(
     stopping = False
     for listener in listeners:  # the sockets of connections inherit it
         listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEP_ALIVE.items():
+            if hasattr(socket, name):
+                listener.socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def admit(_: ServerConnection, request: Request) -> Response | None:
         sender = offer(request.headers)
@@ -116,7 +123,7 @@ async def let_in(
                 process_request=admit,
                 max_size=message_bytes,
                 # A client may stop reading for as long as it likes (it plays what it has), and
-                # then answers no pings. That it is gone, its system tells us on loopback.
+                # then answers no pings. Whether it is gone, its system tells us.
                 ping_interval=None,
                 close_timeout=CLOSE_TIMEOUT_S,
                 create_connection=ServerSocket,
