@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -91,6 +94,22 @@ def run(
 def _first(group: BaseExceptionGroup[EngineError]) -> EngineError:
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def set_nice(nice: int) -> bool:
+    """Gives every thread of this process a nice value; threads made later have it too.
+
+    Returns whether that was allowed; only the privileged may lower it.
+    """
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+        # On Linux that was this thread alone. Libraries have made others while they were imported.
+        for task in Path("/proc/self/task").glob("[0-9]*"):
+            with suppress(ProcessLookupError):  # it has just ended
+                os.setpriority(os.PRIO_PROCESS, int(task.name), nice)
+    except OSError:
+        return False
+    return True
 
 
 async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:

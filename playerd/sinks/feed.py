@@ -6,7 +6,9 @@ raise; the Trio side talks to them through a ring and a few attributes, each wri
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from engine.audio import (
@@ -26,6 +28,11 @@ FADE_SAMPLES = ms_to_samples(5)
 class Feed:
     """What the audio thread touches.
 
+    Args:
+        ring_samples: how much the ring holds.
+        handed_samples: how much was handed to devices before.
+        on_first_callback: called once in every new audio thread; it must not wait.
+
     Attributes:
         ring: samples on their way; the Trio side writes, the audio thread reads.
         mark: (samples handed to the device so far, when the last of them leaves it in seconds of
@@ -37,7 +44,12 @@ class Feed:
         failures: exceptions in the callback; each one is a block of silence.
     """
 
-    def __init__(self, ring_samples: int, handed_samples: int) -> None:
+    def __init__(
+        self,
+        ring_samples: int,
+        handed_samples: int,
+        on_first_callback: Callable[[], object] = lambda: None,
+    ) -> None:
         self.ring = Ring(ring_samples * SAMPLE_BYTES)
         self.mark = (handed_samples, 0.0)
         self.silent = False
@@ -45,6 +57,8 @@ class Feed:
         self.ended = False
         self.waits = 0
         self.failures = 0
+        self._on_first_callback = on_first_callback
+        self._thread = 0
 
     @property
     def waiting_samples(self) -> int:
@@ -55,6 +69,9 @@ class Feed:
         """Called by PortAudio whenever the device wants a block. Never raises."""
         block = memoryview(out)
         try:
+            if self._thread != (thread := threading.get_native_id()):  # a new one at every start
+                self._thread = thread
+                self._on_first_callback()
             self.waits += bool(status.output_underflow)
             self._fill(block, times.outputBufferDacTime - times.currentTime)
         except Exception:

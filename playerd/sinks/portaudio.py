@@ -14,6 +14,7 @@ disappears under it (ALSA: its audio thread ends and keeps the lock that the sta
 from __future__ import annotations
 
 import atexit
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +26,7 @@ import trio
 
 from engine.audio import PCM_DTYPE, SAMPLE_RATE, ms_to_samples, pcm_samples
 
+from .. import priority
 from .base import DeviceUnavailable
 from .feed import Feed
 
@@ -70,6 +72,12 @@ class PortAudioSink:
         self._lost = range(0)  # positions of samples that a device took with it when it went
         self._calls = trio.CapacityLimiter(1)
         self._left = 0  # calls that hang, and that nobody waits for
+        self._called_s = math.inf  # when the call began that others wait for
+
+    @property
+    def hangs_s(self) -> float:
+        """How long the next call would have had to wait by now; of no use after `CALL_LIMIT_S`."""
+        return max(time.monotonic() - self._called_s, 0.0)
 
     # --- Sink ---------------------------------------------------------------------------------
 
@@ -215,16 +223,20 @@ class PortAudioSink:
         except DeviceUnavailable:
             if self._calls.borrowed_tokens and self._left < LEFT_LIMIT:
                 self._left += 1
+                self._called_s = math.inf
                 self._calls = trio.CapacityLimiter(1)
                 self._stream = None
                 self._running = False
             raise
 
     def _work(self, action: Callable[[], T], calls: trio.CapacityLimiter) -> T:
+        self._called_s = time.monotonic()
         try:
             return action()
         finally:
-            if calls is not self._calls:
+            if calls is self._calls:
+                self._called_s = math.inf
+            else:
                 self._left -= 1
 
     def _open(self) -> str:
@@ -233,7 +245,7 @@ class PortAudioSink:
         try:
             if not sd._initialized:
                 sd._initialize()
-            feed = Feed(ms_to_samples(RING_MS), self.written_samples)
+            feed = Feed(ms_to_samples(RING_MS), self.written_samples, priority.raise_thread)
             stream = sd.RawOutputStream(
                 samplerate=SAMPLE_RATE, blocksize=BLOCK_SAMPLES, latency=LATENCY_S,
                 channels=1, dtype=PCM_DTYPE.name, device=self._wanted,

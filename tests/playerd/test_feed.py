@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 
@@ -110,3 +111,31 @@ def test_the_device_says_when_it_had_to_wait() -> None:
     block(feed)
     block(feed, late=True)
     assert feed.waits == 1
+
+
+def test_every_new_audio_thread_is_told_of_once() -> None:
+    told: list[int] = []
+    feed = Feed(ms_to_samples(200), 0, lambda: told.append(threading.get_native_id()))
+    feed.ring.write(noise(100))
+
+    def two_blocks() -> None:
+        block(feed)
+        block(feed)
+
+    for _ in range(2):  # PortAudio makes a thread at every start
+        thread = threading.Thread(target=two_blocks)
+        thread.start()
+        thread.join()
+    assert len(told) == len(set(told)) == 2
+
+
+def test_a_priority_that_fails_costs_no_more_than_a_block() -> None:
+    def fail() -> None:
+        raise OSError
+
+    feed = Feed(ms_to_samples(200), 0, fail)
+    pcm = noise(40)
+    feed.ring.write(pcm)
+    assert block(feed) == bytes(2 * BLOCK)
+    assert block(feed) == pcm[: 2 * BLOCK]
+    assert feed.failures == 1
