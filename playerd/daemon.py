@@ -16,7 +16,8 @@ from engine import __version__
 from engine.audio import SAMPLE_RATE
 from engine.config import Settings
 from engine.errors import EngineError
-from engine.request import Speak
+from engine.live import TextFeed
+from engine.request import SpeakLive
 from wsproto_api import messages, security
 from wsproto_api.peer import Peer, error_message, serve_peers
 
@@ -34,7 +35,7 @@ class Daemon:
         token: what everybody must show to be let in, pages too.
     """
 
-    def __init__(self, speak: Speak, sink: Sink, settings: Settings, token: str) -> None:
+    def __init__(self, speak: SpeakLive, sink: Sink, settings: Settings, token: str) -> None:
         self._settings = settings
         self._token = token
         self._instance = secrets.token_hex(8)
@@ -75,11 +76,17 @@ class Daemon:
     async def _connected(self, client: Peer) -> None:
         client.reply(self._ready())
         self._clients.add(client)
+        texts: list[TextFeed] = []
         try:
             async for message in client:
-                self._handle(client, message)
+                try:
+                    self._handle(client, message, texts)
+                except EngineError as error:
+                    client.reply(error_message(error, reply_to=getattr(message, "id", None)))
         finally:
             self._clients.discard(client)
+            for text in texts:  # of what is not there any more it would wait for ever
+                text.end()
 
     def _ready(self) -> messages.PlayerReady:
         return messages.PlayerReady(
@@ -91,20 +98,36 @@ class Daemon:
             sample_rate=SAMPLE_RATE,
         )
 
-    def _handle(self, client: Peer, message: msgspec.Struct) -> None:
+    def _handle(self, client: Peer, message: msgspec.Struct, texts: list[TextFeed]) -> None:
         match message:
             case messages.PlayerSpeak():
                 self._player.speak(message, message.mode, _Asker(client, message.id))
+            case messages.PlayerOpen():
+                text = TextFeed(
+                    waiting_chars=self._settings.text_chars, total_chars=self._settings.live_chars
+                )
+                texts[:] = [*(other for other in texts if not other.ended), text]
+                self._player.speak(message, message.mode, _Asker(client, message.id), text)
+            case messages.PlayerAppend():
+                self._player.append(message.item, message.text)
+                _acknowledge(client, message, message.item)
+            case messages.PlayerEnd():
+                self._player.end(message.item)
+                _acknowledge(client, message, message.item)
             case messages.PlayerStop():
                 self._player.stop()
-                if message.id is not None:
-                    client.reply(messages.PlayerAck(reply_to=message.id))
+                _acknowledge(client, message)
             case messages.AskStatus():
                 client.reply(self._player.state(message.id))
             case messages.Ping():
                 client.reply(messages.Pong(reply_to=message.id))
             case _:  # the vocabulary has no other
                 raise AssertionError(message)
+
+
+def _acknowledge(client: Peer, request: messages.Request, item: int | None = None) -> None:
+    if request.id is not None:
+        client.reply(messages.PlayerAck(reply_to=request.id, item=item))
 
 
 class _Asker:

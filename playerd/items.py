@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.audio import ms_to_samples
-from engine.errors import Overloaded
-from engine.request import SpeechRequest
+from engine.errors import Overloaded, UnknownStream
+from engine.live import TextFeed
+from engine.request import LiveRequest, SpeechRequest
 
 from .playout import Playout
 
@@ -55,7 +56,8 @@ class Item:
 
     Attributes:
         number: 1, 2, 3 … in the order asked for.
-        request: what is to be spoken.
+        request: what is to be spoken, and how.
+        text: where it comes from, if it comes in pieces.
         replaces: whether it ends what was asked for before it.
         stage: how far it is.
         playout: its samples.
@@ -64,8 +66,9 @@ class Item:
     """
 
     number: int
-    request: SpeechRequest
+    request: SpeechRequest | LiveRequest
     replaces: bool
+    text: TextFeed | None = None
     stage: Stage = Stage.WAITING
     playout: Playout = field(default_factory=Playout)
     failed: bool = False
@@ -104,8 +107,15 @@ class Items:
     def __len__(self) -> int:
         return len(self._items)
 
-    def add(self, request: SpeechRequest, mode: Mode) -> Added:
+    def add(
+        self, request: SpeechRequest | LiveRequest, mode: Mode, text: TextFeed | None = None
+    ) -> Added:
         """Takes a wish.
+
+        Args:
+            request: what is to be spoken, and how.
+            mode: what becomes of those that are there.
+            text: where it comes from, if it comes in pieces.
 
         Raises:
             Overloaded: there are too many already.
@@ -115,9 +125,22 @@ class Items:
         if len(self._items) >= MAX_ITEMS:
             raise Overloaded(f"{MAX_ITEMS} texts are waiting already; stop or wait.")
         self._last_number += 1
-        item = Item(self._last_number, request, replaces=mode != "queue")
+        item = Item(self._last_number, request, replaces=mode != "queue", text=text)
         self._items.append(item)
         return Added(item)
+
+    def text_of(self, number: int) -> TextFeed:
+        """Where more text of this item goes.
+
+        Raises:
+            UnknownStream: there is no such item, or its text was complete from the beginning.
+        """
+        found = next((item for item in self._items if item.number == number), None)
+        if found is None or found.text is None:
+            raise UnknownStream(
+                f"Item {number} takes no text: it is over or never was.", param="item"
+            )
+        return found.text
 
     def next_to_open(self) -> Item | None:
         """The item that the engine should be asked for now, if any."""

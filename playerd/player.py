@@ -23,10 +23,22 @@ from engine.errors import (
     InternalError,
     InvalidRequest,
     NotReady,
+    Overloaded,
     StreamCancelled,
     blame,
 )
-from engine.request import Done, Frame, Notice, Opened, SegmentDone, Speak, SpeechRequest
+from engine.live import Flush, TextFeed
+from engine.request import (
+    Done,
+    Frame,
+    LiveRequest,
+    Notice,
+    Opened,
+    SegmentDone,
+    SpeakLive,
+    SpeechRequest,
+    Stream,
+)
 from wsproto_api.messages import ItemDone, PlayerState
 
 from .device import Device
@@ -79,7 +91,7 @@ class Player:
 
     def __init__(
         self,
-        speak: Speak,
+        speak: SpeakLive,
         sink: Sink,
         *,
         on_state: Callable[[PlayerState], None],
@@ -115,12 +127,25 @@ class Player:
 
     # --- what clients may do ------------------------------------------------------------------
 
-    def speak(self, request: SpeechRequest, mode: Mode, asker: Asker) -> None:
-        """Plays a text; see `Items` for when. Returns at once, the asker is told the rest."""
+    def speak(
+        self,
+        request: SpeechRequest | LiveRequest,
+        mode: Mode,
+        asker: Asker,
+        text: TextFeed | None = None,
+    ) -> None:
+        """Plays a text; see `Items` for when. Returns at once, the asker is told the rest.
+
+        Args:
+            request: what is to be spoken, and how.
+            mode: what becomes of the items that are there.
+            asker: who is told.
+            text: where a text that comes in pieces comes from.
+        """
         try:
-            if not request.text.strip():
+            if isinstance(request, SpeechRequest) and not request.text.strip():
                 raise InvalidRequest("There is no text to speak.", param="text")
-            added = self._items.add(request, mode)
+            added = self._items.add(request, mode, text)
         except EngineError as error:
             asker.refused(error)
             return
@@ -133,6 +158,22 @@ class Player:
             if added.item.stage is Stage.WAITING:
                 self._accepted(added.item, job)
         self._changed()
+
+    def append(self, item: int, text: str) -> None:
+        """More text of an item.
+
+        Raises:
+            EngineError: it was not taken.
+        """
+        self._items.text_of(item).append(text)
+
+    def end(self, item: int) -> None:
+        """No more text of an item; nothing happens if it has ended.
+
+        Raises:
+            UnknownStream: there is no such item.
+        """
+        self._items.text_of(item).end()
 
     def stop(self) -> None:
         """Silence, and nothing waits any more. Succeeds when nothing plays."""
@@ -260,24 +301,33 @@ class Player:
 
     async def _read(self, item: Item, job: _Job) -> None:
         async with self._speak(item.request) as events:
-            async for event in events:
-                match event:
-                    case Opened():
-                        job.scope.deadline = math.inf
-                        self._opened(item, job)
-                    case Frame():
-                        item.playout.put(event)
-                    case SegmentDone():
-                        item.playout.segment_done()
-                    case Done():
-                        item.playout.end(event.samples)
-                    case Notice():
-                        job.asker.warned(event.code, event.message)
-                    case _:
-                        continue
-                self._nap.cancel()
-                while item.playout.held_samples >= MAX_HELD_SAMPLES:
-                    await self._room.park()
+            pouring = trio.CancelScope()
+            if item.text is not None:
+                self._nursery.start_soon(_pour, item.text, events, pouring)
+            try:
+                await self._take(item, job, events)
+            finally:
+                pouring.cancel()
+
+    async def _take(self, item: Item, job: _Job, events: Stream) -> None:
+        async for event in events:
+            match event:
+                case Opened():
+                    job.scope.deadline = math.inf
+                    self._opened(item, job)
+                case Frame():
+                    item.playout.put(event)
+                case SegmentDone():
+                    item.playout.segment_done()
+                case Done():
+                    item.playout.end(event.samples)
+                case Notice():
+                    job.asker.warned(event.code, event.message)
+                case _:
+                    continue
+            self._nap.cancel()
+            while item.playout.held_samples >= MAX_HELD_SAMPLES:
+                await self._room.park()
 
     def _opened(self, item: Item, job: _Job) -> None:
         replaced = self._items.accept(item)
@@ -359,3 +409,26 @@ class Player:
             if item in self._items:
                 self._finish(item, outcome)
                 self._changed()
+
+
+async def _pour(text: TextFeed, stream: Stream, scope: trio.CancelScope) -> None:
+    """Hands text on as it comes, and no faster than it is taken."""
+    with scope:
+        try:
+            while (piece := await text.receive()) is not None:
+                await _hand_on(piece, stream)
+            await stream.end()
+        except EngineError as error:  # the stream is over; whoever reads it is told why
+            log.debug("text was not taken", code=error.code)
+
+
+async def _hand_on(piece: str | Flush, stream: Stream) -> None:
+    if isinstance(piece, Flush):
+        await stream.flush(piece.flush_id)
+        return
+    while True:
+        try:
+            await stream.append(piece)
+            return
+        except Overloaded as error:
+            await trio.sleep((error.retry_after_ms or 1000) / 1000)

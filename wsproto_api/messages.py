@@ -334,6 +334,26 @@ class PlayerSpeak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, fr
     id: str | None = None
 
 
+class PlayerOpen(LiveRequest, tag_field="type", tag="open", kw_only=True, frozen=True):
+    """Speak aloud a text that will come in pieces; else as `speak`."""
+
+    mode: Literal["replace", "queue", "toggle"] = "replace"
+    id: str | None = None
+
+
+class PlayerAppend(Request, tag="append", kw_only=True, frozen=True):
+    """More text of an item, verbatim; it may be cut anywhere."""
+
+    item: Count
+    text: str
+
+
+class PlayerEnd(Request, tag="end", kw_only=True, frozen=True):
+    """No more text of an item."""
+
+    item: Count
+
+
 class PlayerStop(Request, tag="stop", kw_only=True, frozen=True):
     """Silence now, and forget the queue. Succeeds when nothing plays."""
 
@@ -400,7 +420,9 @@ ENGINE_SERVER = _vocabulary(
     Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentMarks, SegmentFinished, AllSpoken,
     Progress, StreamDone, StreamCancelled, Voices, Status, Pong,
 )  # fmt: skip
-PLAYER_CLIENT = _vocabulary(Auth, PlayerSpeak, PlayerStop, AskStatus, Ping)
+PLAYER_CLIENT = _vocabulary(
+    Auth, PlayerSpeak, PlayerOpen, PlayerAppend, PlayerEnd, PlayerStop, AskStatus, Ping
+)
 PLAYER_SERVER = _vocabulary(
     PlayerReady, PlayerAck, PlayerError, Warning, PlayerState, ItemDone, Pong
 )

@@ -12,12 +12,12 @@ import trio
 
 from engine.config import Settings
 from engine.process import address, open_listeners
-from engine.request import Event, SegmentStart, Speak, SpeechRequest
+from engine.request import Event, LiveRequest, SegmentStart, SpeakLive, SpeechRequest, Stream
 from playerd.daemon import Daemon
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.null import NullSink
 from tests.support.access import TOKEN
-from tests.support.tone import ToneVoice
+from tests.support.tone import ToneVoice, told
 from wsproto_api import messages
 from wsproto_api.client import Connection, connect
 from wsproto_api.messages import StreamFrame
@@ -109,7 +109,7 @@ class Playing:
 
 @asynccontextmanager
 async def playing(
-    settings: Settings, speak: Speak | None = None, sink: Sink | None = None
+    settings: Settings, speak: SpeakLive | None = None, sink: Sink | None = None
 ) -> AsyncIterator[Playing]:
     """Runs a daemon while the context lasts. A hang is a failure, not a wait."""
     sink = sink or NullSink()
@@ -160,7 +160,7 @@ class Unplugged(NullSink):
 
 
 class Gate:
-    """A `Speak` that waits before entering and before a segment until the test opens it.
+    """A `SpeakLive` that waits before entering and before a segment until the test opens it.
 
     Args:
         before: index of the segment; -1 waits before the stream is opened.
@@ -174,15 +174,14 @@ class Gate:
         self._text = text
 
     @asynccontextmanager
-    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        assert isinstance(request, SpeechRequest)
         if request.text == self._text and self._before < 0:
             await self.opened.wait()
         async with self.voice(request) as events, aclosing(self._gated(request, events)) as gated:
-            yield gated
+            yield told(gated)
 
-    async def _gated(
-        self, request: SpeechRequest, events: AsyncIterator[Event]
-    ) -> AsyncGenerator[Event, None]:
+    async def _gated(self, request: SpeechRequest, events: Stream) -> AsyncGenerator[Event, None]:
         async for event in events:
             if (
                 isinstance(event, SegmentStart)

@@ -1,0 +1,144 @@
+"""Text in pieces through the player's socket: played as it comes, whoever opened it."""
+
+from __future__ import annotations
+
+import trio
+from trio.testing import MockClock
+
+from engine.config import Settings
+from engine.request import SpeechRequest
+from tests.support.reading import hear
+from tests.support.tone import WORD_MS, ToneVoice
+from wsproto_api import messages
+
+from .playing import Client, Unplugged, playing
+
+TEXT = "One two three. Four five."
+
+
+async def opened(client: Client, **fields: object) -> int:
+    """Has a text in pieces accepted; gives the number of its item."""
+    request = client.ask()
+    await client.say(messages.PlayerOpen(id=request, **fields))  # type: ignore[arg-type]  # a shorthand
+    ack = await client.hear(messages.PlayerAck, reply_to=request)
+    assert ack.item is not None
+    return ack.item
+
+
+async def append(client: Client, item: int, text: str) -> None:
+    request = client.ask()
+    await client.say(messages.PlayerAppend(id=request, item=item, text=text))
+    assert (await client.hear(messages.PlayerAck, reply_to=request)).item == item
+
+
+async def end(client: Client, item: int) -> None:
+    request = client.ask()
+    await client.say(messages.PlayerEnd(id=request, item=item))
+    await client.hear(messages.PlayerAck, reply_to=request)
+
+
+async def test_text_in_pieces_is_played_like_the_same_text_at_once(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Unplugged(plugged=True)
+    async with playing(settings, sink=sink) as player, player.client() as client:
+        item = await opened(client, key="mine")
+        for at in range(0, len(TEXT), 3):
+            await append(client, item, TEXT[at : at + 3])
+        await end(client, item)
+        done = await client.done(item)
+    assert (done.outcome, done.key, done.played_ms) == ("finished", "mine", 5 * WORD_MS)
+    assert bytes(sink.pcm) == (await hear(ToneVoice(), SpeechRequest(text=TEXT))).pcm
+
+
+async def test_the_first_sentence_is_heard_before_the_second_comes(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings) as player, player.client() as client:
+        item = await opened(client)
+        await append(client, item, "One two three. F")
+        await client.hear(messages.PlayerState, state="playing")
+        await trio.sleep(1.0)
+        await append(client, item, "our five.")
+        await end(client, item)
+        assert (await client.done(item)).played_ms == 5 * WORD_MS
+
+
+async def test_text_is_taken_while_the_item_waits(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings) as player, player.client() as client:
+        first = await client.speak("One two three four.")
+        item = await opened(client, mode="queue")
+        await append(client, item, "Five. ")
+        await end(client, item)
+        assert (await client.done(first)).outcome == "finished"
+        assert (await client.done(item)).played_ms == WORD_MS
+
+
+async def test_who_vanishes_has_said_all(settings: Settings, autojump_clock: MockClock) -> None:
+    async with playing(settings) as player, player.client() as other:
+        async with player.client() as client:
+            item = await opened(client)
+            await append(client, item, "One two")
+        assert (await other.done(item)).played_ms == 2 * WORD_MS
+
+
+async def test_another_client_may_go_on(settings: Settings, autojump_clock: MockClock) -> None:
+    async with playing(settings) as player, player.client() as client, player.client() as other:
+        item = await opened(client)
+        await append(other, item, "One two.")
+        await end(other, item)
+        assert (await client.done(item)).played_ms == 2 * WORD_MS
+
+
+async def test_stopping_ends_it_and_no_text_is_taken_any_more(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    voice = ToneVoice()
+    async with playing(settings, voice) as player, player.client() as client:
+        item = await opened(client)
+        await append(client, item, "One two three. Four")
+        await client.hear(messages.PlayerState, state="playing")
+        await client.stop()
+        assert (await client.done(item)).outcome == "stopped"
+        for message in (
+            messages.PlayerAppend(id="late", item=item, text="five"),
+            messages.PlayerEnd(id="later", item=item),
+        ):
+            await client.say(message)
+            error = await client.hear(messages.PlayerError, reply_to=message.id)
+            assert (error.code, error.param) == ("unknown_stream", "item")
+        await trio.testing.wait_all_tasks_blocked()
+        assert voice.active == 0
+
+
+async def test_what_takes_no_text(settings: Settings, autojump_clock: MockClock) -> None:
+    async with playing(settings) as player, player.client() as client:
+        item = await client.speak("One two three four.")
+        await client.say(messages.PlayerAppend(id="a", item=item, text="five"))
+        assert (await client.hear(messages.PlayerError, reply_to="a")).code == "unknown_stream"
+        item = await opened(client, mode="queue")
+        await end(client, item)
+        await end(client, item)  # as often as one likes
+        await client.say(messages.PlayerAppend(id="b", item=item, text="six"))
+        assert (await client.hear(messages.PlayerError, reply_to="b")).code == "invalid_value"
+
+
+async def test_too_much_text(settings: Settings, autojump_clock: MockClock) -> None:
+    small = settings.model_copy(update={"text_chars": 10, "live_chars": 15})
+    async with playing(small, ToneVoice(rtf=0.9)) as player, player.client() as client:
+        await client.speak("One two three four.")  # while it is made, the next one waits
+        item = await opened(client, mode="queue")
+        await append(client, item, "1234567890")
+        for text, code in (("1", "overloaded"), ("12345678901", "text_too_long")):
+            await client.say(messages.PlayerAppend(id=text, item=item, text=text))
+            assert (await client.hear(messages.PlayerError, reply_to=text)).code == code
+
+
+async def test_a_voice_that_is_not_there_is_refused(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings) as player, player.client() as client:
+        await client.say(messages.PlayerOpen(id="a", voice="nobody"))
+        assert (await client.hear(messages.PlayerError, reply_to="a")).code == "unknown_voice"
