@@ -141,6 +141,9 @@ class Settings(BaseSettings):
         description="file with your own pronunciations; default: beside the settings' file",
     )
     threads: int = Field(0, ge=0, le=256, description="inference threads; 0: one per core")
+    nice: int = Field(
+        10, ge=0, le=19, description="how far the engine gives way to other programs, and to sound"
+    )
     frame_ms: int = Field(50, ge=20, le=100, description="length of a frame in ms")
     first_audio_ms: int = Field(
         300, ge=0, description="how long the first sound may take if that makes it better"
@@ -184,6 +187,11 @@ class Settings(BaseSettings):
     def engine_url(self) -> str:
         """Where this machine's engine is."""
         return url("ws", self.host, self.engine_port) + "/"
+
+    @property
+    def player_url(self) -> str:
+        """Where this machine's player is."""
+        return url("ws", self.host, self.player_port) + "/"
 
     @property
     def exposed(self) -> bool:
