@@ -2,7 +2,7 @@
 #
 # KOKORO_LIVE_* variables, in the environment or after `make`, reach the programs.
 
-.PHONY: help up test say setup lint bench lock clean environment dev assets sound test-sound
+.PHONY: help up test soak say setup lint bench lock clean environment dev assets sound test-sound
 .NOTPARALLEL:
 
 PYTHON := .venv/bin/python
@@ -32,6 +32,9 @@ up: setup sound ## start engine, player and HTTP endpoint; Ctrl-C ends them
 
 test: dev assets test-sound ## run the tests; ARGS="-k name" are pytest's
 	@exec $(PYTHON) -m pytest $(ARGS)
+
+soak: dev ## run the long load tests, which `make test` leaves out
+	@exec $(PYTHON) -m pytest -m soak $(ARGS)
 
 say: setup ## speak TEXT="..." or standard input; OUT=x.wav writes a file, VOICE=af_heart
 	@exec scripts/say.sh

@@ -306,6 +306,7 @@ class Streams:
             if live is not None and failure is not None:
                 log.warning("stream failed", stream=live.log.number, code=failure.code)
                 live.fail(failure)
+            self._forget()
             self._over.unpark_all()
         if live is None and failure is not None:
             task_status.started(failure)
@@ -316,14 +317,18 @@ class Streams:
         self._last_number = self._last_number % 0xFFFF_FFFF + 1
         stream = StreamLog(self._last_number, opened, 2 * self._max_lead)
         live = self._streams[stream.number] = LiveStream(stream, request, source, owner)
-        over = [number for number, other in self._streams.items() if other.log.over]
+        return live
+
+    def _forget(self) -> None:
+        """Keeps only the last of those that are over; and those that somebody still reads."""
+        over = [n for n, live in self._streams.items() if live.log.over and not live.log.cursors]
         for number in over[:-FINISHED_KEPT]:
             del self._streams[number]
-        return live
 
     def left(self, live: LiveStream, cursor: Cursor) -> None:
         """A follower is gone."""
         live.left(cursor)
+        self._forget()
         self._over.unpark_all()
         self._end_if_abandoned(live, self._settings.orphan_grace_ms / 1000)
 

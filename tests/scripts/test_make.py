@@ -47,7 +47,8 @@ def test_help_is_the_default_and_names_every_target(checkout: Checkout) -> None:
     done = checkout.run("make")
     assert done.returncode == 0
     named = re.findall(r"^  make (\w+)", done.stdout, re.MULTILINE)
-    assert named == ["help", "up", "test", "say", "setup", "lint", "bench", "lock", "clean"]
+    expected = ["help", "up", "test", "soak", "say", "setup", "lint", "bench", "lock", "clean"]
+    assert named == expected
 
 
 def test_arguments_reach_pytest_and_settings_the_programs(ready: Checkout) -> None:

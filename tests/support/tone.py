@@ -150,11 +150,13 @@ async def _sentences(
 ) -> AsyncGenerator[tuple[int, str] | Flush]:
     """Sentences with their places: each when the next one begins, or it is to be spoken now."""
     delay_s = request.max_buffer_delay_ms / 1000 if isinstance(request, LiveRequest) else math.inf
-    start, held = 0, ""
+    start, held, tried = 0, "", False
     while True:
         item: str | Flush | None = None
-        with trio.move_on_after(delay_s if held.strip() else math.inf) as waited:
+        # Once: what is left then is half a word.
+        with trio.move_on_after(delay_s if held.strip() and not tried else math.inf) as waited:
             item = await feed.receive()
+        tried = waited.cancelled_caught
         held += item if isinstance(item, str) else ""
         complete = len(held)
         if waited.cancelled_caught:
