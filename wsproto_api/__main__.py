@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -19,8 +20,18 @@ from .server import EngineServer
 log = structlog.get_logger("engine")
 
 
+def give_way(nice: int) -> None:
+    """Lets other programs go first: sound suffers more from a late turn than inference does.
+
+    A process that gives way as far already, as a service does, is left as it is.
+    """
+    if nice > os.getpriority(os.PRIO_PROCESS, 0) and not process.set_nice(nice):
+        log.warning("the engine may not give way to other programs", nice=nice)
+
+
 async def serve(settings: Settings) -> None:
     """Listens first, so that a taken port is told at once; ready only when warm."""
+    give_way(settings.nice)  # before there are threads of inference, which will have it too
     listeners = await process.open_listeners(settings.host, settings.engine_port)
     token = discovery.token(settings)
     began = trio.current_time()
