@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, assert_never
 
@@ -15,16 +16,22 @@ import typer
 
 from engine import process
 from engine.config import Settings
+from engine.errors import EngineError, SetupError
 from wsproto_api import discovery
 from wsproto_api.speak import WebSocketSpeak
 
+from . import instance, priority, services
 from .daemon import Daemon
+from .notify import Notifier
 from .sinks.base import Sink
 from .sinks.null import NullSink
 from .sinks.portaudio import PortAudioSink
 from .sinks.wav import WavSink
 
 log = structlog.get_logger("player")
+
+#: A sound server that hangs for so long is worth a new process: the call may never return.
+HANG_LIMIT_S = 30.0
 
 
 def sink_of(settings: Settings) -> Sink:
@@ -40,13 +47,26 @@ def sink_of(settings: Settings) -> Sink:
             assert_never(never)
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, *, ensure: bool = False) -> None:
+    """Plays, unless there is a player: to `ensure` that there is one, that is as good."""
+    with instance.alone(settings) as other:
+        if other is None:
+            await play(settings)
+        elif ensure:
+            log.info("there is a player already", pid=other.pid, address=other.address)
+        else:
+            raise SetupError(str(other))
+
+
+async def play(settings: Settings) -> None:
     """Listens first, so that a taken port is told at once. The engine may come later."""
     listeners = await process.open_listeners(settings.host, settings.player_port)
     token = discovery.token(settings)
     sink = sink_of(settings)
     speak = WebSocketSpeak(settings.engine_url, token)
     daemon = Daemon(speak, sink, settings, token)
+    notifier = Notifier(os.environ)
+    priority.raise_process()
     async with trio.open_nursery() as nursery:
         await nursery.start(daemon.serve, listeners)
         # The audio thread needs the interpreter every 20 ms: let it wait for no long turn of
@@ -61,7 +81,19 @@ async def serve(settings: Settings) -> None:
                 sink=sink.name,
                 device=sink.device or "none yet; speech waits until there is one",
             )
-            await trio.sleep_forever()
+            notifier.ready(f"listens at {address}")
+            nursery.start_soon(notifier.watch, partial(complaint, sink))
+            try:
+                await trio.sleep_forever()
+            finally:
+                notifier.stopping()
+
+
+def complaint(sink: Sink) -> str | None:
+    """What is so wrong with the sink that only a new process helps; None if nothing is."""
+    if isinstance(sink, PortAudioSink) and sink.hangs_s > HANG_LIMIT_S:
+        return f"the sound system has not answered for {sink.hangs_s:.0f} s"
+    return None
 
 
 def silence_libraries() -> None:
@@ -83,10 +115,15 @@ def main(
     device: Annotated[str | None, typer.Option(help="name or number of the sound device")] = None,
     wav_path: Annotated[Path | None, typer.Option(help="file of the wav sink")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
+    ensure: Annotated[bool, typer.Option("--ensure", help="fine if one runs already")] = False,
+    install: Annotated[
+        bool, typer.Option("--install-service", help="run engine, player and HTTP at every login")
+    ] = False,
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall-service", help="end and remove these services")
+    ] = False,
 ) -> None:
     """The player: speaks aloud what it is asked to, over WebSocket (kokoro.v1)."""
-    if log_level != "debug":
-        silence_libraries()
     flags = {
         "player_port": port,
         "sink": sink,
@@ -94,7 +131,26 @@ def main(
         "wav_path": wav_path,
         "log_level": log_level,
     }
-    sys.exit(process.run(serve, flags))
+    if install or uninstall:
+        sys.exit(change_services(install, uninstall, any(v is not None for v in flags.values())))
+    if log_level != "debug":
+        silence_libraries()
+    sys.exit(process.run(partial(serve, ensure=ensure), flags))
+
+
+def change_services(install: bool, uninstall: bool, flags: bool) -> int:
+    """Installs or removes the services; gives the exit code."""
+    try:
+        if install and uninstall:
+            raise SetupError("Give one of --install-service and --uninstall-service.")
+        if flags:
+            raise SetupError("Services take no flags; write settings into the TOML file instead.")
+        host = services.Host.this()
+        (services.install if install else services.uninstall)(host, print)
+    except EngineError as error:
+        print(error.message, file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

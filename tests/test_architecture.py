@@ -99,7 +99,7 @@ def test_the_core_is_where_it_should_be() -> None:
         "engine.blend",
         "wsproto_api.messages", "wsproto_api.frames", "wsproto_api.session",
         "wsproto_api.security", "wsproto_api.rate", "wsproto_api.stream",
-        "playerd.playout", "playerd.ring", "playerd.items",
+        "playerd.playout", "playerd.ring", "playerd.items", "playerd.units",
         "http_compat.schema", "http_compat.errors", "http_compat.containers",
     }  # fmt: skip
     # These hold foreign code that is loaded and keeps state, or read a file.

@@ -169,6 +169,11 @@ def announced(settings: Settings, role: Role, url: str) -> Iterator[None]:
         entry.leave()
 
 
+def running(settings: Settings) -> Announcement:
+    """What runs, as far as the file knows; what has ended is not in it."""
+    return _found(settings.data_dir / DISCOVERY_FILE)
+
+
 def _reachable(url: str) -> str:
     """Who listens on all addresses is reached by any of them."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")

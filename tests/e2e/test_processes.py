@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+import tempfile
 import wave
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,14 +45,16 @@ class Up:
 
 def start(sink: str) -> Iterator[Up]:
     engine, player, http = free_ports(3)
+    folder = tempfile.TemporaryDirectory()  # one for each, as only one player may run in it
     settings: dict[str, object] = {
+        "data_dir": folder.name,
         "log_level": "debug",
         "engine_port": engine,
         "player_port": player,
         "http_port": http,
         "sink": sink,
     }
-    with started("honcho", "start", **settings) as running:
+    with folder, started("honcho", "start", **settings) as running:
         up = Up(
             running,
             f"ws://127.0.0.1:{engine}",

@@ -249,11 +249,12 @@ async def test_it_is_ready_without_an_engine(tmp_path: Path) -> None:
         assert error.message.startswith("Nothing answers at ws://127.0.0.1:1/")
 
 
-async def test_a_port_that_is_taken() -> None:
+async def test_a_port_that_is_taken(tmp_path: Path) -> None:
     listeners = await open_listeners("127.0.0.1", 0)
     port = listeners[0].socket.getsockname()[1]
     child = await trio.run_process(
         [sys.executable, "-m", "playerd", "--port", str(port), "--sink", "null"],
+        env={**os.environ, "KOKORO_LIVE_DATA_DIR": str(tmp_path)},  # nobody plays there
         capture_stderr=True,
         check=False,
     )
