@@ -3,7 +3,8 @@
 # sound on this machine's own speakers, or some tests, are missing.
 #
 #   scripts/system.sh run     PortAudio, which the player plays through
-#   scripts/system.sh test    that, and PulseAudio, whose null sink is the tests' loudspeaker
+#   scripts/system.sh test    that, PulseAudio, whose null sink is the tests' loudspeaker, and systemd,
+#                             which checks the units of the services (it is not started)
 set -u
 
 kind=${1:-run}
@@ -27,7 +28,7 @@ if ! command -v apt-get >/dev/null 2>&1; then
 fi
 
 wanted=libportaudio2
-[ "$kind" = test ] && wanted="$wanted pulseaudio pulseaudio-utils libasound2-plugins"
+[ "$kind" = test ] && wanted="$wanted pulseaudio pulseaudio-utils libasound2-plugins systemd"
 
 missing=
 for package in $wanted; do

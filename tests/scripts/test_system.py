@@ -21,7 +21,7 @@ def test_root_installs_what_is_missing(checkout: Checkout) -> None:
     update, install = checkout.log()
     assert update == "apt-get update -qq"
     assert install == (
-        "apt-get install -y --no-install-recommends pulseaudio-utils libasound2-plugins -qq"
+        "apt-get install -y --no-install-recommends pulseaudio-utils libasound2-plugins systemd -qq"
     )
 
 
