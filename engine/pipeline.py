@@ -37,6 +37,7 @@ from engine.lane import Pace
 from engine.live import Flush, TextFeed
 from engine.metrics import Timeline
 from engine.request import (
+    Boundary,
     Delivery,
     Done,
     Event,
@@ -53,7 +54,7 @@ from engine.text.languages import Language
 from engine.text.lexicon import Lexicon
 from engine.text.passage import Passage, Reading
 from engine.text.reader import Reader
-from engine.text.segment import Segment, Segmenter
+from engine.text.segment import Mark, Segment, Segmenter
 
 log = structlog.get_logger("engine")
 
@@ -62,6 +63,14 @@ T = TypeVar("T")
 #: Seconds before the listener has heard all there is, at which text that has waited too long for
 #: the rest of its sentence is spoken as it is: what a segment takes, on a slow machine.
 _REACTION_S = 1.0
+
+_BOUNDARIES: dict[Mark, Boundary] = {
+    Mark.NONE: "none",
+    Mark.COMMA: "comma",
+    Mark.CLAUSE: "clause",
+    Mark.SENTENCE: "sentence",
+    Mark.PARAGRAPH: "paragraph",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +473,8 @@ def _start(spoken: _Spoken, index: int, sample: int, *, phonemes: bool) -> Segme
         char_end=spoken.segment.end,
         sample=sample,
         phonemes=spoken.segment.phonemes if phonemes else None,
+        predicted_samples=spoken.pause + (spoken.speech.samples if spoken.speech else 0),
+        pause=_BOUNDARIES.get(spoken.segment.pause),
     )
 
 

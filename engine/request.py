@@ -43,6 +43,9 @@ MAX_BUFFER_DELAY_MS = 60_000
 #: whether somebody listens while it is made, or wants the whole when it is done
 Priority = Literal["live", "batch"]
 
+#: what is between two segments, from the weakest to the strongest; `none` is between two words
+Boundary = Literal["none", "comma", "clause", "sentence", "paragraph"]
+
 
 class Pronunciation(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """How a word is to be said: by its `phonemes`, or by other words (`say`); one of the two.
@@ -147,7 +150,14 @@ class Opened(Event, kw_only=True, frozen=True):
 
 
 class SegmentStart(Event, kw_only=True, frozen=True):
-    """A segment begins at `sample`; it speaks characters `char_start`…`char_end` of the text."""
+    """A segment begins at `sample`; it speaks characters `char_start`…`char_end` of the text.
+
+    Attributes:
+        predicted_samples: how long it will be at most, with the silence it begins with; None if
+            that is not known.
+        pause: what is between it and the segment before; None if nothing was spoken before, or
+            that is not known.
+    """
 
     index: int
     text: str
@@ -155,6 +165,8 @@ class SegmentStart(Event, kw_only=True, frozen=True):
     char_end: int
     sample: int
     phonemes: str | None = None
+    predicted_samples: int | None = None
+    pause: Boundary | None = None
 
 
 class WordMark(msgspec.Struct, kw_only=True, frozen=True):

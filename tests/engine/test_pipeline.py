@@ -390,3 +390,15 @@ async def test_what_was_there_already_is_told_and_costs_nothing(
     costs = [done.compute_ms for done in both.of(SegmentDone)]
     assert costs == [first.of(SegmentDone)[0].compute_ms, 0]
     assert costs[0] > 0
+
+
+async def test_a_segment_says_beforehand_how_long_it_is_and_what_is_before_it() -> None:
+    long = ", ".join(["b" * 50] * 6)  # too long for one segment
+    heard = await heard_of(f"{'a' * 30}. {long}.\n\nC", Voicing())
+    starts, dones = heard.of(SegmentStart), heard.of(SegmentDone)
+    assert [start.pause for start in starts] == [None, "sentence", "comma", "paragraph"]
+    for start, done in zip(starts, dones, strict=True):
+        assert start.predicted_samples is not None
+        trimmed = start.predicted_samples - done.samples
+        assert 0 <= trimmed < SAMPLE_RATE / 10
+    assert dones[1].samples > sound_samples(starts[1].phonemes or "")  # its silence counts
