@@ -113,6 +113,19 @@ async def test_so_many_may_hang_and_no_more(library: Library) -> None:
     assert await _answers(sink, library) is False
 
 
+async def test_it_is_known_for_how_long_nothing_can_be_done(library: Library) -> None:
+    sink = PortAudioSink()
+    assert sink.hangs_s == 0
+    for _ in range(LEFT_LIMIT):
+        await _hang(sink, library)
+        assert sink.hangs_s == 0  # the next call does not wait for it
+    await _hang(sink, library)
+    assert 0 < sink.hangs_s < sink.hangs_s
+    library.released.set()
+    await sink.open()  # waits its turn
+    assert sink.hangs_s == 0
+
+
 async def test_what_hung_and_returns_starts_nothing_and_is_cleared_away(library: Library) -> None:
     sink = PortAudioSink()
     for _ in range(LEFT_LIMIT + 1):

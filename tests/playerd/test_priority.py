@@ -39,9 +39,9 @@ import os, threading
 from playerd.priority import raise_thread
 def audio():
     how = raise_thread()
-    policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    policy = os.sched_getscheduler(0)
     nice = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    print(how, policy == os.SCHED_RR, nice)
+    print(how, policy == os.SCHED_RR | os.SCHED_RESET_ON_FORK, nice)
     print(raise_thread() == how)
 thread = threading.Thread(target=audio)
 thread.start()
@@ -66,8 +66,9 @@ def child(code: str, *args: str, privileged: bool = True) -> list[str]:
     """
     if not privileged:
         # Only after the imports, for a folder of root's can be read by nobody else.
-        imports = "import playerd.priority, wsproto_api.__main__, os\n"
-        code = f"{imports}os.geteuid() or os.setresuid(65534, 65534, 65534)\n{code}"
+        imports = [line for line in code.splitlines() if line.startswith(("import", "from"))]
+        drop = "os.geteuid() or os.setresuid(65534, 65534, 65534)"
+        code = "\n".join([*imports, drop, code])
     done = subprocess.run(
         [sys.executable, "-c", code, *args],
         cwd=ROOT,
