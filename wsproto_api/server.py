@@ -11,11 +11,12 @@ from contextlib import aclosing
 
 import msgspec
 import trio
+from websockets.frames import CloseCode
 
 from engine import __version__, metrics
 from engine.audio import SAMPLE_RATE
 from engine.config import Settings
-from engine.errors import EngineError, TooManyStreams, UnknownStream
+from engine.errors import EngineError, Overloaded, TooManyStreams, UnknownStream
 from engine.request import Describe, Event, Frame, Marks, SpeakLive
 
 from . import messages, security
@@ -25,6 +26,10 @@ from .streams import LiveStream, Streams
 
 #: seconds between two `progress` messages of a stream to a follower
 PROGRESS_S = 0.25
+
+#: streams that are over and that a follower may leave unread before it is let go: their logs are
+#: kept for it, so a follower of all that stands still would cost more and more
+UNREAD = 64
 
 
 class EngineServer:
@@ -254,7 +259,15 @@ class _Client:
 
     def stream_appeared(self, live: LiveStream) -> None:
         """Somebody opened a stream."""
-        if self._follows_all:
+        if not self._follows_all:
+            return
+        following = map(self._server.streams.find, self._following)
+        if sum(other is not None and other.log.over for other in following) >= UNREAD:
+            self._peer.end(
+                CloseCode.POLICY_VIOLATION,
+                Overloaded("Too many streams were not read; read what you subscribe to."),
+            )
+        else:
             self._follow(live)
 
     def _follow(self, live: LiveStream, *, from_seq: int = 0) -> None:

@@ -31,6 +31,7 @@ from engine.request import Event, Frame, SegmentStart
 from tests.support.tone import WORD_MS, ToneVoice
 from wsproto_api import messages
 from wsproto_api.messages import StreamFrame
+from wsproto_api.server import UNREAD
 from wsproto_api.stream import Cursor, StreamLog
 from wsproto_api.streams import FINISHED_KEPT, LiveStream
 
@@ -229,6 +230,23 @@ async def test_followers_of_live_text(settings: Settings, idle_clock: MockClock)
 @pytest.mark.soak
 async def test_followers_of_an_hour_of_live_text(settings: Settings, idle_clock: MockClock) -> None:
     await follow(settings, idle_clock, 3_600_000 // SENTENCE_MS)
+
+
+async def test_who_follows_all_and_never_reads_is_let_go(settings: Settings) -> None:
+    voice = ToneVoice()
+    async with serving(settings, voice, patience_s=60.0, max_lead_ms=1_000) as served:
+        async with served.client(queue=1) as stone, served.client() as owner:
+            await stone.ask("subscribe", stream="*")
+            for n in range(2 * UNREAD):
+                await owner.speak(SENTENCE * 2)
+                await owner.until("stream.done")
+                owner.seen.clear()
+                if n == UNREAD // 2:
+                    assert counted(LiveStream) > n / 2, "they are kept for it"
+            await served.until(lambda: len(served.server.clients) == 1)
+            assert counted(LiveStream) <= FINISHED_KEPT + 1
+            assert await stone.closed() in {1008, 1006}  # or no word of it got through
+            assert (await owner.ask("ping"))["type"] == "pong"
 
 
 # --- a crowd -----------------------------------------------------------------------------------
