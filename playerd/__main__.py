@@ -1,4 +1,4 @@
-"""`python -m playerd`: the player as a WebSocket server."""
+"""`python -m playerd`: the player as a WebSocket server; with a command, what talks to it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from wsproto_api import discovery
 from wsproto_api.speak import WebSocketSpeak
 
 from . import instance, priority, services
+from .cli import app
 from .daemon import Daemon
 from .notify import Notifier
 from .sinks.base import Sink
@@ -109,7 +110,9 @@ def silence_libraries() -> None:
     os.close(nowhere)
 
 
+@app.callback(invoke_without_command=True)
 def main(
+    context: typer.Context,
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
     sink: Annotated[str | None, typer.Option(help="portaudio, wav or null")] = None,
     device: Annotated[str | None, typer.Option(help="name or number of the sound device")] = None,
@@ -131,6 +134,11 @@ def main(
         "wav_path": wav_path,
         "log_level": log_level,
     }
+    if context.invoked_subcommand is not None:
+        if ensure or install or uninstall or any(v is not None for v in flags.values()):
+            print("Flags before a command would start a player; leave them out.", file=sys.stderr)
+            sys.exit(1)
+        return
     if install or uninstall:
         sys.exit(change_services(install, uninstall, any(v is not None for v in flags.values())))
     if log_level != "debug":
@@ -154,4 +162,4 @@ def change_services(install: bool, uninstall: bool, flags: bool) -> int:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app(prog_name="python -m playerd")

@@ -278,3 +278,44 @@ def test_a_setting_that_makes_no_sense() -> None:
     assert child.stderr.count("\n") == 1
     assert "sink" in child.stderr
     assert "gramophone" in child.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["status"], "Nothing answers at ws://127.0.0.1:1/"),
+        (["--sink", "null", "status"], "Flags before a command would start a player"),
+        (["--ensure", "stop"], "Flags before a command would start a player"),
+    ],
+)
+def test_with_a_command_no_player_starts(tmp_path: Path, words: list[str], says: str) -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", "playerd", *words],
+        env={
+            **os.environ,
+            "KOKORO_LIVE_PLAYER_PORT": str(NO_ENGINE),
+            "KOKORO_LIVE_DATA_DIR": str(tmp_path),
+        },
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert child.returncode == 1
+    assert child.stderr.startswith(says)
+    assert child.stderr.count("\n") == 1
+    assert not (tmp_path / "playerd.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [([], ["--install-service", "status", "say"]), (["say"], ["--queue"])]
+)
+def test_there_is_help(words: list[str], says: list[str]) -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", "playerd", *words, "--help"],
+        env={**os.environ, "COLUMNS": "100"},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert child.returncode == 0
+    assert all(word in child.stdout for word in says)
