@@ -94,6 +94,11 @@ class TextFeed:
         self.ended = True
         self._more.set()
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to receive at once."""
+        return self.ended or bool(self._items)
+
     async def receive(self) -> str | Flush | None:
         """What comes next, text in pieces of at most `PIECE_CHARS`; None is the end.
 

@@ -321,6 +321,8 @@ async def _receive(
 ) -> str | Flush | _Waited | None:
     """What comes next; or that what is held should wait no longer for it."""
     while True:
+        if utterance.feed.ready:  # what is here has not waited
+            return await utterance.feed.receive()
         until_s = math.inf
         if waits_since_s is not None:
             until_s = waits_since_s + utterance.max_buffer_delay_s

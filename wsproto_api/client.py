@@ -27,7 +27,7 @@ from . import messages
 from .errors import RemoteProtocolError
 from .messages import StreamFrame, Unknown, Vocabulary
 from .session import Role, Session
-from .sockets import ClientSocket
+from .sockets import ClientSocket, keep_alive
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -155,6 +155,9 @@ async def connect(
             if isinstance(error, InvalidStatus) and error.response.status_code == 401:
                 raise Unauthorized(f"{url} refused the connection: {_reason(error)}") from None
             raise NotReady(f"{url} refused the connection: {_reason(error)}") from None
+        if isinstance(websocket.stream, trio.SocketStream):
+            with suppress(OSError):  # it may be closed again
+                keep_alive(websocket.stream.socket)
         connection = Connection(websocket, session, url)
         try:
             ready: msgspec.Struct | None = None

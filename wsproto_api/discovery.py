@@ -232,6 +232,9 @@ def _found(path: Path) -> Announcement:
     except OSError:  # it will be replaced, not written through
         return Announcement()
     try:
+        if os.fstat(file).st_uid != os.getuid():  # clients would show our token to whom it names
+            log.warning("the file by which clients find us is another user's; it is written anew")
+            return Announcement()
         found = msgspec.json.decode(os.read(file, _MAX_BYTES), type=Announcement)
     except (OSError, msgspec.DecodeError):
         log.warning("the file by which clients find us was damaged; it is written anew")
@@ -269,6 +272,11 @@ def _runs(pid: int) -> bool:
 def _own_folder(folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.stat()
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX:
+        log.warning(
+            "others can write into the folder of the token; make it yours alone (chmod 700)"
+        )
 
 
 def _written(path: Path, data: bytes) -> Path:

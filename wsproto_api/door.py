@@ -25,7 +25,7 @@ from engine.errors import blame
 
 from . import messages, security
 from .security import Decision, Offer, Policy
-from .sockets import ServerSocket
+from .sockets import ServerSocket, keep_alive
 
 log = structlog.get_logger("wire")
 
@@ -41,9 +41,6 @@ DRAIN_TIMEOUT_S = 2.0
 #: 4 MB on loopback, so more than a minute of speech would count as heard that nobody has read. Trio
 #: asks it to take less (TCP_NOTSENT_LOWAT); this holds where there is no such thing.
 SEND_BUFFER_BYTES = 256 * 1024
-
-#: seconds, and how often: so soon it is noticed that another machine was switched off
-KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 #: what a close frame has room for
 _REASON_BYTES = 123
@@ -82,10 +79,7 @@ async def let_in(
     stopping = False
     for listener in listeners:  # the sockets of connections inherit it
         listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEP_ALIVE.items():
-            if hasattr(socket, name):
-                listener.socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        keep_alive(listener.socket)
 
     def admit(_: ServerConnection, request: Request) -> Response | None:
         sender = offer(request.headers)

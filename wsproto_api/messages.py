@@ -46,6 +46,13 @@ FrameNumber = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
 #: an offset into the text, or samples; JSON numbers are exact up to here
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
+#: longest name that a client gives to something: it comes back in messages of ours
+_NAME_CHARS = 256
+Name = Annotated[str, msgspec.Meta(max_length=_NAME_CHARS)]
+
+#: longest part of a segment's text that is told: what is not spoken counts too, so it has no limit
+_SEGMENT_CHARS = 4_000
+
 #: more than this is not quoted from a message that somebody sent
 _QUOTED_CHARS = 64
 _QUOTED_NAMES = 8
@@ -61,19 +68,21 @@ class Message(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, tag
 class Request(Message, kw_only=True, frozen=True):
     """A client's message; with an `id` it gets exactly one `ack` or `error`."""
 
-    id: str | None = None
+    id: Name | None = None
 
 
 class Speak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, frozen=True):
     """Speak a text; the sender owns the stream and gets its frames."""
 
-    id: str | None = None
+    id: Name | None = None
+    key: Name | None = None
 
 
 class Open(LiveRequest, tag_field="type", tag="open", kw_only=True, frozen=True):
     """Speak a text that will come in pieces; else as `speak`."""
 
-    id: str | None = None
+    id: Name | None = None
+    key: Name | None = None
 
 
 class Append(Request, tag="append", kw_only=True, frozen=True):
@@ -93,7 +102,7 @@ class Flush(Request, tag="flush", kw_only=True, frozen=True):
     """Speak what is there; `flushed` comes after it."""
 
     stream: StreamNumber
-    flush_id: str | None = None
+    flush_id: Name | None = None
 
 
 class End(Request, tag="end", kw_only=True, frozen=True):
@@ -331,14 +340,16 @@ class PlayerSpeak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, fr
     """Speak aloud: instead of what is playing, after it, or (`toggle`) only if nothing is."""
 
     mode: Literal["replace", "queue", "toggle"] = "replace"
-    id: str | None = None
+    id: Name | None = None
+    key: Name | None = None
 
 
 class PlayerOpen(LiveRequest, tag_field="type", tag="open", kw_only=True, frozen=True):
     """Speak aloud a text that will come in pieces; else as `speak`."""
 
     mode: Literal["replace", "queue", "toggle"] = "replace"
-    id: str | None = None
+    id: Name | None = None
+    key: Name | None = None
 
 
 class PlayerAppend(Request, tag="append", kw_only=True, frozen=True):
@@ -474,6 +485,9 @@ def of_stream(event: Event | Error | StreamCancelled, stream: int) -> msgspec.St
             return event
         case Frame():
             return StreamFrame(stream, event)
+        case SegmentStart(text=text) if len(text) > _SEGMENT_CHARS:
+            short = msgspec.structs.replace(event, text=text[:_SEGMENT_CHARS])
+            return Segment(**_body(short, SegmentStart), stream=stream)
         case _:
             body, message = next(pair for pair in _OF_STREAM if isinstance(event, pair[0]))
             return message(**_body(event, body), stream=stream)
@@ -509,7 +523,7 @@ def decode(text: str, vocabulary: Vocabulary) -> Decoded:
     if not isinstance(raw, dict):
         raise RemoteProtocolError("bad_message", "A message is a JSON object.")
     kind, name = raw.get("type"), raw.get("id")
-    reply_to = name if isinstance(name, str) else None
+    reply_to = name if isinstance(name, str) and len(name) <= _NAME_CHARS else None
     if not isinstance(kind, str):
         raise RemoteProtocolError(
             "bad_message",

@@ -18,21 +18,19 @@ class TokenBucket:
         burst: messages at once.
         now_s: the time, by the clock that `take` will go by.
 
-    Attributes:
-        refused: how many in a row were refused.
     """
 
     def __init__(self, per_s: float, burst: float, now_s: float) -> None:
-        self.refused = 0
         self._per_s = per_s
         self._burst = burst
         self._tokens = burst
+        self._patience = burst  # how many may yet be refused
         self._at_s = now_s
 
     @property
     def hopeless(self) -> bool:
-        """Whether as many as a whole burst were refused in a row: nobody waits when told to."""
-        return self.refused > self._burst
+        """Whether a whole burst was refused, and a tenth of the rate since: nobody waits there."""
+        return self._patience < 0
 
     def take(self, now_s: float) -> float:
         """Takes a token if there is one.
@@ -42,10 +40,10 @@ class TokenBucket:
         """
         gained = max(0.0, now_s - self._at_s) * self._per_s
         self._tokens = min(self._burst, self._tokens + gained)
+        self._patience = min(self._burst, self._patience + gained / 10)
         self._at_s = now_s
         if self._tokens >= 1 - _ROUNDING:
             self._tokens -= 1
-            self.refused = 0
             return 0.0
-        self.refused += 1
+        self._patience -= 1
         return (1 - self._tokens) / self._per_s

@@ -16,7 +16,7 @@ from websockets.frames import CloseCode
 from engine import __version__, metrics
 from engine.audio import SAMPLE_RATE
 from engine.config import Settings
-from engine.errors import EngineError, Overloaded, TooManyStreams, UnknownStream
+from engine.errors import EngineError, InvalidRequest, Overloaded, TooManyStreams, UnknownStream
 from engine.request import Describe, Event, Frame, Marks, SpeakLive
 
 from . import messages, security
@@ -29,7 +29,7 @@ PROGRESS_S = 0.25
 
 #: streams that are over and that a follower may leave unread before it is let go: their logs are
 #: kept for it, so a follower of all that stands still would cost more and more
-UNREAD = 64
+UNREAD = 16
 
 
 class EngineServer:
@@ -149,6 +149,7 @@ class _Client:
         self._nursery = nursery
         self._follows_all = False
         self._following: dict[int, trio.CancelScope] = {}
+        self._by_all: set[int] = set()  # of these, those that came with all
 
     async def run(self) -> None:
         """Talks until the client is gone."""
@@ -223,6 +224,7 @@ class _Client:
             self._peer.reply(
                 messages.Warning(
                     stream=message.stream,
+                    reply_to=message.id,
                     code="unknown_stream",
                     message=f"Stream {message.stream} is over or never was; nothing to cancel.",
                 )
@@ -234,19 +236,31 @@ class _Client:
             self._follows_all = True
             self._acknowledge(message.id)
             for live in self._server.streams.live:
-                self._follow(live)
+                self._follow(live, by_all=True)
             return
         live = self._found(message.stream)
+        if message.from_seq > live.log.next_seq:
+            raise InvalidRequest(
+                f"Frame {message.from_seq} is not made yet; {live.log.next_seq} is the next.",
+                param="from_seq",
+            )
         if live.owner is None and not live.log.over:
             live.owner = self
             self.owned.append(live)
         self._acknowledge(message.id, message.stream)
+        following = self._following.pop(live.log.number, None)
+        if following is not None:  # it begins anew
+            following.cancel()
+            self._by_all.discard(live.log.number)
         self._follow(live, from_seq=message.from_seq)
 
     def _unsubscribe(self, message: messages.Unsubscribe) -> None:
         if message.stream == "*":
             self._follows_all = False
-        for number in [message.stream] if message.stream != "*" else list(self._following):
+        # Who wants no more of all streams still wants its own, and those it named.
+        numbers = [message.stream] if message.stream != "*" else list(self._by_all)
+        for number in numbers:
+            self._by_all.discard(number)
             scope = self._following.pop(number, None)
             if scope is not None:
                 scope.cancel()
@@ -268,11 +282,13 @@ class _Client:
                 Overloaded("Too many streams were not read; read what you subscribe to."),
             )
         else:
-            self._follow(live)
+            self._follow(live, by_all=True)
 
-    def _follow(self, live: LiveStream, *, from_seq: int = 0) -> None:
+    def _follow(self, live: LiveStream, *, from_seq: int = 0, by_all: bool = False) -> None:
         number = live.log.number
         if number not in self._following:
+            if by_all:
+                self._by_all.add(number)
             scope = self._following[number] = trio.CancelScope()
             cursor = live.log.follow(from_seq)  # a follower from now on, however slow its socket
             self._nursery.start_soon(self._forward, live, cursor, scope)
@@ -293,6 +309,7 @@ class _Client:
         finally:
             if self._following.get(number) is scope:
                 del self._following[number]
+                self._by_all.discard(number)
             self._server.streams.left(live, cursor)
 
     async def _tell(self, live: LiveStream, entry: Event | Ending) -> None:

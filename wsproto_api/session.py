@@ -130,6 +130,8 @@ class Session:
             raise LocalProtocolError(f"This end does not say {type(message).__name__}.")
         else:
             data = messages.encode(message)
+        if len(data if isinstance(data, bytes) else data.encode()) > messages.MAX_MESSAGE_BYTES:
+            raise LocalProtocolError(f"A message of {type(message).__name__} is too long.")
         try:
             self._apply(message, from_server=self.role is Role.SERVER)
         except _Violation as violation:

@@ -6,10 +6,23 @@ They are there in websockets 17.4. Pass the classes as `create_connection`; whoe
 
 from __future__ import annotations
 
+import socket
+
 import trio
 from websockets.trio.client import ClientConnection
 from websockets.trio.connection import Connection
 from websockets.trio.server import ServerConnection
+
+#: seconds, and how often: so soon it is noticed that another machine was switched off
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+
+
+def keep_alive(connection: trio.socket.SocketType) -> None:
+    """Has the system look whether the other end is still there; listeners hand it down."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class _Mended(Connection):

@@ -11,6 +11,7 @@ its place which text it has.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -20,7 +21,7 @@ import trio
 from msgspec.structs import replace
 
 from engine.errors import EngineError, NotReady, StreamCancelled, TextTooLong, UnknownStream
-from engine.request import Event, Frame, LiveRequest, SpeechRequest, Stream
+from engine.request import Event, Flushed, Frame, LiveRequest, SpeechRequest, Stream
 
 from . import messages
 from .client import CLOSE_TIMEOUT_S, Connection, connect, error_of
@@ -31,6 +32,9 @@ from .rate import TokenBucket
 FIRST_PAUSE_S = 0.05
 #: … but no longer than this
 LONGEST_PAUSE_S = 0.5
+
+#: a connection that lasted so long was taken up for good, though nothing may have come
+STANDS_S = 1.0
 
 
 class WebSocketSpeak:
@@ -78,13 +82,16 @@ class _RemoteStream:
         self._url = url
         self._token = token
         self._request = request
-        self._events, self._coming = trio.open_memory_channel[Event | EngineError](0)
+        # Without a limit, because an answer may be behind events that nobody takes; see `_tell`.
+        self._events, self._coming = trio.open_memory_channel[Event | EngineError](math.inf)
+        self._moved = trio.lowlevel.ParkingLot()  # the listener took an event, or says something
         # once the engine has accepted it
         self._stream = 0
         self._instance = ""
         self._grace_s = 0.0
         # where the listener is: the next frame, and what was told behind the last one
-        self._broken = NotReady("")  # why the connection ended, or could not be opened again
+        # why the connection ended, or could not be opened again
+        self._broken: EngineError = NotReady("")
         self._lives_until_s: float | None = None  # how long to try; None: frames come
         self._pauses = _pauses()
         self._opened = False
@@ -97,6 +104,7 @@ class _RemoteStream:
         self._more = trio.Event()
         self._said = 0
         self._chars = 0  # of text that the engine has
+        self._nameless: set[str] = set()  # names that we gave to flushes
         self._sending = trio.CancelScope()
 
     # --- what the user of the stream sees -------------------------------------------------------
@@ -109,6 +117,7 @@ class _RemoteStream:
             event = await self._coming.receive()
         except trio.EndOfChannel:
             raise StopAsyncIteration from None
+        self._moved.unpark_all()
         if isinstance(event, EngineError):
             raise event
         return event
@@ -119,6 +128,9 @@ class _RemoteStream:
 
     async def flush(self, flush_id: str | None = None, /) -> None:
         """See `Stream`."""
+        if flush_id is None:  # the engine knows by its name one that is said again
+            flush_id = f"nameless-{len(self._nameless)}"
+            self._nameless.add(flush_id)
         await self._say(messages.Flush(stream=self._stream, flush_id=flush_id))
 
     async def end(self) -> None:
@@ -138,6 +150,7 @@ class _RemoteStream:
         saying = _Saying(message)
         self._to_say.append(saying)
         self._more.set()
+        self._moved.unpark_all()
         await saying.answered.wait()
         if saying.error is not None:
             raise saying.error
@@ -166,7 +179,8 @@ class _RemoteStream:
             finally:
                 self._over = True
                 while self._to_say:
-                    self._answer(_over())
+                    ends = isinstance(self._to_say[0].message, messages.End)
+                    self._answer(None if ends else _over())
             if failure is not None and not accepted:
                 task_status.started(failure)
             elif failure is not None:
@@ -185,7 +199,8 @@ class _RemoteStream:
         """Takes the stream up again, on a new connection, and talks until that breaks too.
 
         Raises:
-            NotReady: it has been tried for as long as the engine keeps the stream.
+            EngineError: it has been tried for as long as the engine keeps the stream, or trying
+                again does not help.
         """
         if self._lives_until_s is None:
             self._lives_until_s = trio.current_time() + self._grace_s
@@ -196,12 +211,17 @@ class _RemoteStream:
                 connection, ready = await stack.enter_async_context(opening)
                 assert isinstance(ready, messages.Ready)  # by the vocabulary
                 lost = await self._take_up(connection, ready)
-            except NotReady as error:
+            except EngineError as error:
+                if not error.retryable:
+                    raise
                 self._broken = error
             else:
                 if lost is not None:
                     raise lost
+                stands_since_s = trio.current_time()
                 await self._talk(connection, ready)
+                if trio.current_time() - stands_since_s >= STANDS_S:
+                    self._lives_until_s = None  # no more than silence
         if self._lives_until_s is not None and not self._over:  # nothing came
             pause_s = next(self._pauses)
             if trio.current_time() + pause_s > self._lives_until_s:
@@ -243,6 +263,7 @@ class _RemoteStream:
                 with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True), suppress(NotReady):
                     await connection.send(messages.Cancel(stream=self._stream))
                 raise
+            self._sending.deadline = trio.current_time() + CLOSE_TIMEOUT_S
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -258,7 +279,7 @@ class _RemoteStream:
                 self._lives_until_s = None
             match received:
                 case StreamFrame(frame=frame):
-                    await self._events.send(self._heard(frame))
+                    await self._tell(self._heard(frame))
                 case messages.Ack(reply_to=str()):
                     self._answer(None)
                 case messages.Error(reply_to=str()):
@@ -271,13 +292,30 @@ class _RemoteStream:
                     pass
                 case messages.StreamDone():
                     self._over = True
-                    await self._events.send(received)
+                    await self._tell(received)
                 case Event():  # opened, segment, marks, segment.done, flushed, warning
                     self._opened = self._opened or isinstance(received, messages.StreamOpened)
                     if not self._was_told(received):
-                        await self._events.send(received)
+                        await self._tell(self._as_named(received))
                 case _:
                     pass
+
+    async def _tell(self, event: Event) -> None:
+        """Waits until the listener has it, so that the engine makes no more than is heard.
+
+        Not while something is to be said: its answer is behind the event, and who waits for that
+        may be the one who is to listen.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._events.send_nowait(event)
+        while self._coming.statistics().current_buffer_used and not self._to_say:
+            await self._moved.park()
+        await trio.lowlevel.cancel_shielded_checkpoint()  # who has it may be leaving already
+
+    def _as_named(self, event: Event) -> Event:
+        if isinstance(event, Flushed) and event.flush_id in self._nameless:
+            return replace(event, flush_id=None)
+        return event
 
     def _heard(self, frame: Frame) -> Frame:
         self._next_seq = frame.seq + 1
@@ -291,7 +329,8 @@ class _RemoteStream:
             self._told_again.popleft()
             return True
         self._told_again.clear()
-        if not isinstance(event, messages.StreamOpened):
+        # What is about the connection, and not the stream, does not come again.
+        if not isinstance(event, messages.StreamOpened) and getattr(event, "stream", None):
             self._told.append(event)
         return False
 

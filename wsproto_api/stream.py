@@ -18,6 +18,9 @@ from engine.request import Done, Event, Frame, Opened
 
 from .messages import Error, StreamCancelled
 
+#: entries that are kept, whatever they are: those without sound take memory too
+MAX_ENTRIES = 20_000
+
 #: how a stream can end other than with `Done`
 Ending = Error | StreamCancelled
 
@@ -35,6 +38,8 @@ class StreamLog:
         self.number = number
         self.opened = opened
         self.samples = 0  # written so far
+        self.next_seq = 0  # of the frame that will be written next
+        self.forgotten_seq = -1  # the last frame that is no longer kept
         self.over = False
         self.cursors: set[Cursor] = set()
         self._retain = retain_samples
@@ -57,8 +62,9 @@ class StreamLog:
         self._entries.append(event)
         if isinstance(event, Frame):
             self.samples += event.samples
+            self.next_seq = event.seq + 1
             self._held += event.samples
-            self._forget()
+        self._forget()
 
     def finish(self) -> None:
         """The stream came to its natural end: `Done` was its last event."""
@@ -107,14 +113,23 @@ class StreamLog:
         return (position, self._entries[index]) if index < len(self._entries) else None
 
     def _forget(self) -> None:
-        while self._entries:
-            oldest = self._entries[0]
-            size = oldest.samples if isinstance(oldest, Frame) else 0
-            if self._held - size < self._retain:
+        """Drops the oldest frames, and what was told before each of them."""
+        while self._held >= self._retain:
+            size = next((n for n, e in enumerate(self._entries, 1) if isinstance(e, Frame)), 0)
+            oldest = self._entries[size - 1] if size else None
+            if not isinstance(oldest, Frame) or self._held - oldest.samples < self._retain:
                 break
-            self._entries.popleft()
-            self._base += 1
-            self._held -= size
+            for _ in range(size):
+                self._drop()
+        while len(self._entries) > MAX_ENTRIES:
+            self._drop()
+
+    def _drop(self) -> None:
+        entry = self._entries.popleft()
+        self._base += 1
+        if isinstance(entry, Frame):
+            self._held -= entry.samples
+            self.forgotten_seq = entry.seq
 
 
 class Cursor:
@@ -149,6 +164,8 @@ class Cursor:
             self._position = position + 1
             if not isinstance(entry, Frame):
                 self.ended = isinstance(entry, Done | Error | StreamCancelled)
+                # The frame before the wanted one may be kept no longer; this was behind it.
+                self._passing = self._passing and self._log.forgotten_seq < self._next_seq - 1
                 if self._passing and not self.ended:
                     continue
                 return entry

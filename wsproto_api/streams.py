@@ -9,6 +9,7 @@ subscribes to it by its number meanwhile, takes it over.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 
 import structlog
 import trio
@@ -47,6 +48,9 @@ log = structlog.get_logger("engine")
 #: finished streams that can still be subscribed to, so that a late follower hears a short one
 FINISHED_KEPT = 8
 
+#: for how long nobody need say anything to a stream before its text counts as complete
+IDLE_S = 600.0
+
 #: how long streams may take to come to their own end when the engine stops …
 FINISH_S = 1.5
 #: … and how long their followers may take to hear that they are cancelled
@@ -60,6 +64,8 @@ class LiveStream:
         request: how it is spoken.
         owner: the connection it belongs to; None while it has none.
         log: what happened on it.
+        awaits_text: whether more may come.
+        said_s: when it last got some.
         lives_until_s: when it ends if nobody comes; it counts while the stream is `abandoned`.
     """
 
@@ -79,6 +85,9 @@ class LiveStream:
         self._text = [request.text] if isinstance(request, SpeechRequest) else []
         self._chars = sum(map(len, self._text))
         self._spoken = Spoken()
+        self.awaits_text = isinstance(request, LiveRequest)
+        self.said_s = trio.current_time()
+        self._flushed: tuple[str, int] | None = None  # the last flush, and where it stands
         self._compute_ms = 0.0
         self._audio_samples = 0
         self._written = trio.lowlevel.ParkingLot()
@@ -103,20 +112,31 @@ class LiveStream:
                     f"The text begins at character {at}, but only {self._chars} came before it.",
                     param="at",
                 )
-            text = text[self._chars - at :]
+            known = self._chars - at
+            if known and "".join(self._text)[at : at + len(text)] != text[:known]:
+                raise InvalidRequest(f"Another text stands at character {at} already.", param="at")
+            text = text[known:]
         if text or at is None:
             await self._source.append(text)
-        self._text.append(text)
-        self._chars += len(text)
+        self.said_s = trio.current_time()
+        if text:
+            self._text.append(text)
+            self._chars += len(text)
+            self._flushed = None
 
     async def flush(self, flush_id: str | None) -> None:
         """Speak what there is."""
         self._refuse_if_over()
+        flushed = flush_id and (flush_id, self._chars)
+        if flushed and flushed == self._flushed:
+            return  # said once more, behind a connection that broke
         await self._source.flush(flush_id)
+        self._flushed = flushed or None
 
     async def end(self) -> None:
         """No more text; nothing happens if it has ended."""
         if not self.log.over:
+            self.awaits_text = False
             await self._source.end()
 
     async def configure(self, *, voice: str | None, speed: float | None) -> None:
@@ -188,13 +208,15 @@ class LiveStream:
     async def read(self, cursor: Cursor) -> AsyncGenerator[Event | Ending]:
         """What was and will be written; ends when the stream is over and read."""
         while True:
+            before = cursor.sample
             entry = cursor.read()
             if entry is not None:
                 yield entry
+            if cursor.sample != before:  # also by passing over frames
                 self._read.unpark_all()
-            elif self.log.over:
+            if entry is None and self.log.over:
                 return
-            else:
+            if entry is None:
                 await self._written.park()
 
     def left(self, cursor: Cursor) -> None:
@@ -238,7 +260,7 @@ class Streams:
         """Makes streams until cancelled. Call `stop` before, else they end in the middle."""
         async with trio.open_nursery() as self._nursery:
             task_status.started()
-            await trio.sleep_forever()
+            await self._end_idle()
 
     def find(self, number: int) -> LiveStream | None:
         """The stream with this number, live or among the last finished."""
@@ -330,7 +352,7 @@ class Streams:
         live.left(cursor)
         self._forget()
         self._over.unpark_all()
-        self._end_if_abandoned(live, self._settings.orphan_grace_ms / 1000)
+        self._end_if_alone(live, self._settings.orphan_grace_ms / 1000)
 
     def disown(self, live: LiveStream, *, grace: bool) -> None:
         """The owner is gone.
@@ -340,12 +362,13 @@ class Streams:
             grace: whether it may come back: its connection broke, and it did not say goodbye.
         """
         live.owner = None
-        self._end_if_abandoned(live, self._settings.orphan_grace_ms / 1000 if grace else 0.0)
+        self._end_if_alone(live, self._settings.orphan_grace_ms / 1000 if grace else 0.0)
 
-    def _end_if_abandoned(self, live: LiveStream, after_s: float) -> None:
-        if not live.abandoned:
+    def _end_if_alone(self, live: LiveStream, after_s: float) -> None:
+        """Ends a stream that nobody owns, if nobody owns it after this time either."""
+        if live.owner is not None or live.log.over:
             return
-        if after_s == 0 or self._stopping:
+        if live.abandoned and (after_s == 0 or self._stopping):
             live.cancel()
             return
         live.lives_until_s = trio.current_time() + after_s
@@ -354,8 +377,22 @@ class Streams:
     async def _wait_for_owner(self, live: LiveStream, until_s: float) -> None:
         await trio.sleep_until(until_s)
         # Somebody may have come, and gone again, which began another wait.
-        if live.abandoned and live.lives_until_s == until_s:
+        if live.owner is not None or live.lives_until_s != until_s:
+            return
+        if live.abandoned:
             live.cancel()
+        else:  # who follows hears the rest; but nobody is there to say more
+            with suppress(EngineError):
+                await live.end()
+
+    async def _end_idle(self) -> None:
+        """Ends streams to which nobody says anything any more: they take others' places."""
+        while True:
+            await trio.sleep(IDLE_S / 10)
+            for live in self.live:
+                if live.awaits_text and trio.current_time() - live.said_s > IDLE_S:
+                    with suppress(EngineError):
+                        await live.end()
 
     async def stop(self) -> None:
         """Lets streams end by themselves for a moment, then cancels them; opens no more."""

@@ -33,16 +33,30 @@ def test_a_pause_fills_it_up_to_a_burst_and_no_further() -> None:
     assert bucket.take(1e6) > 0
 
 
-def test_hopeless_is_more_than_a_burst_of_refusals_in_a_row() -> None:
+def test_hopeless_is_more_than_a_burst_of_refusals() -> None:
     bucket = TokenBucket(1, 2, 0.0)
     assert [bucket.take(0.0) for _ in range(2)] == [0.0, 0.0]
     for _ in range(2):
         assert bucket.take(0.0) > 0
         assert not bucket.hopeless
-    assert bucket.take(1.0) == 0.0  # it waited: counted afresh
-    for _ in range(3):
-        assert bucket.take(1.0) > 0
+    assert bucket.take(1.0) == 0.0  # it waited, which makes good a tenth of a refusal …
+    assert bucket.take(1.0) > 0
     assert bucket.hopeless
+    assert bucket.take(20.0) == 0.0  # … and in a while all
+    assert not bucket.hopeless
+
+
+def test_a_flood_that_is_let_through_now_and_then_is_hopeless_all_the_same() -> None:
+    bucket = TokenBucket(200, 400, 0.0)
+    began = next(n for n in range(100_000) if bucket.take(n / 4_000) and bucket.hopeless)
+    assert began / 4_000 < 0.5
+
+
+def test_who_is_a_little_too_fast_is_told_so_for_ever() -> None:
+    bucket = TokenBucket(200, 400, 0.0)
+    refused = sum(bucket.take(n / 215) > 0 for n in range(50_000))
+    assert refused > 1_000
+    assert not bucket.hopeless
 
 
 def test_a_clock_that_goes_back_gives_nothing() -> None:

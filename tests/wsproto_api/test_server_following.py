@@ -163,16 +163,56 @@ async def test_a_follower_of_all_that_speaks_hears_itself_once_and_as_owner(
         assert wire.messages("stream.opened")[0]["owner"] is True
 
 
-async def test_subscribing_twice_is_subscribing_once(settings: Settings) -> None:
+async def test_subscribing_to_all_again_changes_nothing(settings: Settings) -> None:
     async with serving(settings, Gated()) as served:
         async with served.client() as owner, served.client() as ear:
             number = await owner.speak(TEXT)
-            for stream in (number, "*", number, "*"):
+            for stream in (number, "*", "*"):
                 assert (await ear.ask("subscribe", stream=stream))["type"] == "ack"
             cast(Gated, served.voice).open(3)
             await ear.until("stream.done")
             await ear.ask("ping")
             assert len(ear.messages("stream.opened")) == len(ear.messages("stream.done")) == 1
+
+
+async def test_subscribing_to_what_one_follows_begins_anew(settings: Settings) -> None:
+    async with serving(settings, Gated()) as served:
+        async with served.client() as owner, served.client() as ear:
+            number = await owner.speak(TEXT)
+            await ear.ask("subscribe", stream="*")
+            cast(Gated, served.voice).open()
+            await ear.until("segment.done")
+            await ear.ask("subscribe", stream=number, from_seq=2)
+            await ear.until("stream.opened")
+            before = len(ear.frames(number))
+            cast(Gated, served.voice).open(3)
+            await ear.until("stream.done")
+            await owner.until("stream.done")
+            assert ear.frames(number)[before:] == owner.frames(number)[2:]
+            assert len(ear.messages("stream.done")) == 1
+
+
+async def test_a_frame_that_is_not_even_the_next_cannot_be_begun_with(settings: Settings) -> None:
+    async with serving(settings, Gated()) as served, served.client() as owner:
+        number = await owner.speak(TEXT)
+        error = await owner.ask("subscribe", stream=number, from_seq=1)
+        assert (error["code"], error["param"]) == ("invalid_value", "from_seq")
+        assert (await owner.ask("subscribe", stream=number, from_seq=0))["type"] == "ack"
+
+
+async def test_who_wants_no_more_of_all_still_hears_its_own(settings: Settings) -> None:
+    async with serving(settings, Gated()) as served:
+        async with served.client() as ear, served.client() as other:
+            await ear.ask("subscribe", stream="*")
+            number = await ear.speak(TEXT)
+            foreign = await other.speak(TEXT)
+            await ear.until("stream.opened", stream=foreign)
+            await ear.ask("unsubscribe", stream="*")
+            cast(Gated, served.voice).open(6)
+            await ear.until("stream.done", stream=number)
+            await other.until("stream.done")
+            await ear.ask("ping")
+            assert ear.messages("stream.done", stream=foreign) == []
 
 
 @pytest.mark.parametrize("what", ["number", "*"])

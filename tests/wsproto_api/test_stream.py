@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from engine.request import Done, Event, Frame, Opened, SegmentDone, SegmentStart
 from wsproto_api.messages import Error, StreamCancelled
-from wsproto_api.stream import Cursor, Ending, StreamLog
+from wsproto_api.stream import MAX_ENTRIES, Cursor, Ending, StreamLog
 
 OPENED = Opened(voice="v", lang="l", speed=1.0)
 DONE = Done(samples=1, audio_ms=1.0, chars=1, segments=1)
@@ -129,7 +129,20 @@ def test_at_least_the_window_is_kept_and_not_much_more() -> None:
         kept = [e for e in rest(log.follow()) if isinstance(e, Frame)]
         held = sum(f.samples for f in kept)
         assert held == min((n + 1) * 10, 30)  # 25 and what a whole frame adds
-    assert len(rest(log.follow())) == 8  # events older than the window are gone as well
+    # what was told before the oldest of them is kept with it, and nothing older
+    assert len(rest(log.follow())) == 10
+
+
+def test_entries_without_sound_are_bounded_too() -> None:
+    log = new_log(frame(0))
+    reader = log.follow()
+    for _ in range(MAX_ENTRIES + 100):
+        log.append(START)
+    assert len(rest(log.follow())) == MAX_ENTRIES
+    assert len(rest(reader)) == MAX_ENTRIES
+    log.append(frame(1))
+    assert rest(reader)[-1] == jump(1)
+    assert rest(log.follow(from_seq=1))[-1] == frame(1)
 
 
 def test_lead_is_counted_from_the_fastest_follower() -> None:
@@ -286,6 +299,9 @@ class Log(RuleBasedStateMachine):
                 old = self.history[at]
                 held += old.samples if isinstance(old, Frame) else 0
                 if held >= RETAIN:
+                    # with it stays what was told since the frame before it
+                    while at > self.gone and not isinstance(self.history[at - 1], Frame):
+                        at -= 1
                     self.gone = at
                     break
 
