@@ -177,6 +177,20 @@ async def test_who_still_has_enough_to_hear_waits_for_the_whole_sentence(
     assert 6 < waited < 8  # a second before there is silence
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 0.2])
+async def test_what_is_there_already_has_not_waited(
+    autojump_clock: MockClock, delay_s: float
+) -> None:
+    text = " ".join([FIRST, SECOND, "Ddd eee fff. " * 30])
+    live = await spoken_in_pieces(
+        [text], max_buffer_delay_s=delay_s, voicing=Voicing(words_s=0.5, acoustic_s=1.0)
+    )
+    whole = await events_of(utterance(text, marks=True), Voicing())
+    assert [s.text for s in Heard(live).of(SegmentStart)] == [
+        s.text for s in Heard(whole).of(SegmentStart)
+    ]
+
+
 async def test_a_flush_speaks_what_there_is_and_says_so(
     autojump_clock: MockClock,
 ) -> None:
