@@ -78,7 +78,7 @@ class Item:
         """How much of this item was heard when the sink has played `sink_samples` in all."""
         if self.first_sample is None:
             return 0
-        return min(max(sink_samples - self.first_sample, 0), self.playout.position)
+        return self.playout.heard(max(sink_samples - self.first_sample, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,15 +35,18 @@ from engine.request import (
     Notice,
     Opened,
     SegmentDone,
+    SegmentStart,
     SpeakLive,
     SpeechRequest,
     Stream,
 )
 from wsproto_api.messages import ItemDone, PlayerState
 
+from .delay import Slack
 from .device import Device
+from .forecast import Supply
 from .items import MAX_HELD_SAMPLES, Item, Items, Mode, Outcome, Stage
-from .playout import Phase
+from .playout import Phase, Playout
 from .sinks.base import DeviceUnavailable, Sink
 
 log = structlog.get_logger("player")
@@ -52,6 +55,8 @@ log = structlog.get_logger("player")
 PIECE_SAMPLES = ms_to_samples(100)
 #: how long the engine may take to accept a text
 ANSWER_LIMIT_S = 10.0
+#: how often to ask again whether there is enough to begin with, when nothing new comes
+LOOK_S = 0.02
 
 
 class Asker(Protocol):
@@ -103,6 +108,7 @@ class Player:
         self._on_state = on_state
         self._on_done = on_done
         self._items = Items()
+        self._supply = Supply()
         self._jobs: dict[Item, _Job] = {}
         self._ending: list[tuple[Item, Outcome]] = []  # to be told when there is silence
         self._leaving, self._left = trio.open_memory_channel[tuple[Item, int]](math.inf)
@@ -271,6 +277,7 @@ class Player:
     async def _feed(self, item: Item, job: _Job) -> None:
         """Pulls the item's stream into its playout, and sees to how it ends."""
         failure: EngineError | None = None
+        item.playout = self._playout(item.request)
         with job.scope:
             job.scope.deadline = trio.current_time() + ANSWER_LIMIT_S
             try:
@@ -299,11 +306,21 @@ class Player:
                 job.asker.refused(failure)
         self._changed()
 
+    def _playout(self, request: SpeechRequest | LiveRequest) -> Playout:
+        text = request.text if isinstance(request, SpeechRequest) else None
+        return Playout(
+            Slack(),
+            self._supply,
+            text or "",
+            complete=text is not None,
+            now_s=trio.current_time(),
+        )
+
     async def _read(self, item: Item, job: _Job) -> None:
         async with self._speak(item.request) as events:
             pouring = trio.CancelScope()
             if item.text is not None:
-                self._nursery.start_soon(_pour, item.text, events, pouring)
+                self._nursery.start_soon(_pour, item.text, item.playout, events, pouring)
             try:
                 await self._take(item, job, events)
             finally:
@@ -315,10 +332,12 @@ class Player:
                 case Opened():
                     job.scope.deadline = math.inf
                     self._opened(item, job)
+                case SegmentStart():
+                    item.playout.begin(event)
                 case Frame():
-                    item.playout.put(event)
+                    item.playout.put(event, trio.current_time())
                 case SegmentDone():
-                    item.playout.segment_done()
+                    item.playout.segment_done(event, trio.current_time())
                 case Done():
                     item.playout.end(event.samples)
                 case Notice():
@@ -365,7 +384,7 @@ class Player:
     async def _move(self) -> None:
         """Moves a piece from the first item to the sink, or waits for one."""
         item = self._items.to_write
-        pcm = item.playout.pull(PIECE_SAMPLES) if item else b""
+        pcm = item.playout.pull(PIECE_SAMPLES, trio.current_time()) if item else b""
         self._tell_state()
         if item is None:
             await self._rest()
@@ -379,15 +398,15 @@ class Player:
             self._items.written(item)
             self._leaving.send_nowait((item, self._sink.written_samples))
         elif item.playout.phase is not Phase.PLAYING:
-            await self._rest()
+            await self._rest(LOOK_S if item.playout.waits else math.inf)
         elif await self._ran_dry():
-            item.playout.ran_dry()
+            item.playout.ran_dry(trio.current_time())
             self._underruns += 1
             log.info("ran dry", item=item.number)
 
-    async def _rest(self) -> None:
+    async def _rest(self, most_s: float = math.inf) -> None:
         """Waits until something changes; the device may rest when it has played all it has."""
-        with trio.CancelScope() as self._nap:
+        with trio.CancelScope(deadline=trio.current_time() + most_s) as self._nap:
             await self._sink.drain()
             await trio.sleep_forever()
 
@@ -411,12 +430,15 @@ class Player:
                 self._changed()
 
 
-async def _pour(text: TextFeed, stream: Stream, scope: trio.CancelScope) -> None:
+async def _pour(text: TextFeed, playout: Playout, stream: Stream, scope: trio.CancelScope) -> None:
     """Hands text on as it comes, and no faster than it is taken."""
     with scope:
         try:
             while (piece := await text.receive()) is not None:
+                if isinstance(piece, str):
+                    playout.more_text(piece, trio.current_time(), complete=False)
                 await _hand_on(piece, stream)
+            playout.more_text("", trio.current_time(), complete=True)
             await stream.end()
         except EngineError as error:  # the stream is over; whoever reads it is told why
             log.debug("text was not taken", code=error.code)

@@ -143,10 +143,10 @@ def test_nothing_is_asked_for_while_much_waits_to_be_played() -> None:
     for what in ("queue", "queue", "accept 1"):
         table.do(what)
     playout = table.item("1").playout
-    playout.put(Frame(seq=0, sample=0, pcm=silence(MAX_HELD_SAMPLES)))
+    playout.put(Frame(seq=0, sample=0, pcm=silence(MAX_HELD_SAMPLES)), 0.0)
     table.do("fed 1")
     assert table.there == "1:FED 2:WAITING"
-    playout.pull(1)
+    playout.pull(1, 0.0)
     assert table.items.next_to_open() is table.item("2")
 
 
@@ -158,7 +158,7 @@ def test_what_was_heard_of_an_item(
     first: int | None, position: int, played: int, heard: int
 ) -> None:
     item = Item(1, REQUEST, replaces=True, first_sample=first)
-    item.playout.put(Frame(seq=0, sample=0, pcm=silence(position)))
+    item.playout.put(Frame(seq=0, sample=0, pcm=silence(position)), 0.0)
     item.playout.end()
-    item.playout.pull(position)
+    item.playout.pull(position, 0.0)
     assert item.heard_samples(played) == heard
