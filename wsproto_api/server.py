@@ -87,16 +87,19 @@ class EngineServer:
                 making.cancel()
 
     async def _connected(self, peer: Peer) -> None:
-        async with trio.open_nursery() as nursery:
-            client = _Client(self, peer, nursery)
-            self.clients.add(client)
-            try:
-                await client.run()
-            finally:  # before the nursery closes: `announce` would start tasks in it
-                self.clients.discard(client)
-                nursery.cancel_scope.cancel()
-                for live in client.owned:
-                    self.streams.disown(live, grace=not peer.said_goodbye)
+        client: _Client | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                client = _Client(self, peer, nursery)
+                self.clients.add(client)
+                try:
+                    await client.run()
+                finally:  # before the nursery closes: `announce` would start tasks in it
+                    self.clients.discard(client)
+                    nursery.cancel_scope.cancel()
+        finally:  # behind it: what it followed itself would count as followed
+            for live in client.owned if client is not None else ():
+                self.streams.disown(live, grace=not peer.said_goodbye)
 
     def announce(self, live: LiveStream, *, owner: _Client | None = None) -> None:
         """Tells everybody but the owner who follows all streams of a new one."""

@@ -95,6 +95,7 @@ class _RemoteStream:
         self._lives_until_s: float | None = None  # how long to try; None: frames come
         self._pauses = _pauses()
         self._opened = False
+        self._owns = True  # not what was over when it was taken up again
         self._next_seq = 0
         self._told: list[Event] = []
         self._told_again: deque[Event] = deque()
@@ -287,9 +288,11 @@ class _RemoteStream:
                 case messages.Error():
                     raise error_of(received)
                 case messages.StreamCancelled():
+                    if not self._owns:
+                        raise NotReady("The connection to the engine was lost for too long.")
                     raise StreamCancelled("The stream was cancelled.")
                 case messages.StreamOpened() if self._opened:
-                    pass
+                    self._owns = received.owner
                 case messages.StreamDone():
                     self._over = True
                     await self._tell(received)
