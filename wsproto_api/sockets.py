@@ -1,4 +1,4 @@
-"""The connections of `websockets.trio`, with three of its faults mended. Shell.
+"""The connections of `websockets.trio`, with four of its faults mended. Shell.
 
 They are there in websockets 17.4. Pass the classes as `create_connection`; whoever opens a
 `ClientSocket` must see to it that `close_stream` is called at last, even when cancelled.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 
 import trio
+from websockets.protocol import State
 from websockets.trio.client import ClientConnection
 from websockets.trio.connection import Connection
 from websockets.trio.server import ServerConnection
@@ -30,8 +31,15 @@ class _Mended(Connection):
         # The task that reads calls this after each read, for pongs it may have to send, and waits
         # for the lock. While somebody else waits for the other end to read, nothing would be
         # received: neither `cancel` nor the end of the connection.
-        if self.protocol.writes:
+        if not self.protocol.writes:
+            return
+        try:
             await super().send_data()
+        except trio.ClosedResourceError:
+            # We closed it with something unsent, to somebody who did not read. The task that reads
+            # would log that as an error of its own, and the log would keep all that it is about.
+            if self.protocol.state is not State.CLOSED:
+                raise
 
     async def close_stream(self) -> None:
         # The task that reads sleeps while more than 16 messages are unread. Nothing wakes it when

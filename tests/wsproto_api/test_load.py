@@ -232,7 +232,9 @@ async def test_followers_of_an_hour_of_live_text(settings: Settings, idle_clock:
     await follow(settings, idle_clock, 3_600_000 // SENTENCE_MS)
 
 
-async def test_who_follows_all_and_never_reads_is_let_go(settings: Settings) -> None:
+async def test_who_follows_all_and_never_reads_is_let_go(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     voice = ToneVoice()
     async with serving(settings, voice, patience_s=60.0, max_lead_ms=1_000) as served:
         async with served.client(queue=1) as stone, served.client() as owner:
@@ -247,6 +249,7 @@ async def test_who_follows_all_and_never_reads_is_let_go(settings: Settings) -> 
             assert counted(LiveStream) <= FINISHED_KEPT + 1
             assert await stone.closed() in {1008, 1006}  # or no word of it got through
             assert (await owner.ask("ping"))["type"] == "pong"
+    assert [line for line in caplog.records if line.levelname == "ERROR"] == []
 
 
 # --- a crowd -----------------------------------------------------------------------------------
