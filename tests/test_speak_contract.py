@@ -20,8 +20,8 @@ from engine.service import KokoroService
 from tests.support.access import TOKEN
 from tests.support.reading import Heard, check_stream, hear
 from tests.support.tone import ToneVoice
-from wsproto_api.speak import WebSocketSpeak
 from wsproto_api.server import EngineServer
+from wsproto_api.speak import WebSocketSpeak
 
 #: three segments, whatever the implementation puts together
 TEXT = "  One two.\n\nThree four five! \n\n Is it six? "

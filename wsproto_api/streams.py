@@ -260,7 +260,9 @@ class Streams:
         """Makes streams until cancelled. Call `stop` before, else they end in the middle."""
         async with trio.open_nursery() as self._nursery:
             task_status.started()
-            await self._end_idle()
+            while True:
+                await trio.sleep(IDLE_S / 10)
+                await self._end_idle()
 
     def find(self, number: int) -> LiveStream | None:
         """The stream with this number, live or among the last finished."""
@@ -387,12 +389,10 @@ class Streams:
 
     async def _end_idle(self) -> None:
         """Ends streams to which nobody says anything any more: they take others' places."""
-        while True:
-            await trio.sleep(IDLE_S / 10)
-            for live in self.live:
-                if live.awaits_text and trio.current_time() - live.said_s > IDLE_S:
-                    with suppress(EngineError):
-                        await live.end()
+        for live in self.live:
+            if live.awaits_text and trio.current_time() - live.said_s > IDLE_S:
+                with suppress(EngineError):
+                    await live.end()
 
     async def stop(self) -> None:
         """Lets streams end by themselves for a moment, then cancels them; opens no more."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+import trio.testing
 from msgspec.structs import replace
+from trio.testing import MockClock
 
 from engine.config import Settings
 from engine.request import Frame, SegmentStart
@@ -13,6 +15,7 @@ from wsproto_api import messages
 from wsproto_api.errors import LocalProtocolError, RemoteProtocolError
 from wsproto_api.messages import StreamFrame
 from wsproto_api.session import Role, Session
+from wsproto_api.streams import IDLE_S
 
 from .serving import Wire, serving
 
@@ -50,6 +53,21 @@ async def test_many_that_vanish_do_not_take_all_places(settings: Settings) -> No
                 assert (await ear.ask("speak", text="Hi."))["code"] == "overloaded"
             await served.until(lambda: not served.server.streams.live)
             assert (await ear.ask("speak", text="Hi."))["type"] == "ack"
+
+
+async def test_a_stream_to_which_nobody_says_anything_ends(
+    settings: Settings, mock_clock: MockClock
+) -> None:
+    async with serving(settings, patience_s=10 * IDLE_S) as served, served.client() as wire:
+        silent, spoken_to = await opened(wire), await opened(wire)
+        await wire.ask("append", stream=silent, text="One two")
+        for _ in range(12):
+            await wire.ask("append", stream=spoken_to, text="three ")
+            mock_clock.jump(IDLE_S / 10)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        done = await wire.until("stream.done")
+        assert (done["stream"], done["chars"]) == (silent, 7)
+        assert [live.log.number for live in served.server.streams.live] == [spoken_to]
 
 
 async def test_a_piece_said_again_must_be_the_same(settings: Settings) -> None:
