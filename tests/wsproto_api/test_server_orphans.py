@@ -65,7 +65,8 @@ async def test_a_stream_to_which_nobody_says_anything_ends(
             await wire.ask("append", stream=spoken_to, text="three ")
             mock_clock.jump(IDLE_S / 10)
             await trio.testing.wait_all_tasks_blocked(0.01)
-        done = await wire.until("stream.done")
+        await wire.ask("ping")
+        (done,) = wire.messages("stream.done")
         assert (done["stream"], done["chars"]) == (silent, 7)
         assert [live.log.number for live in served.server.streams.live] == [spoken_to]
 
