@@ -29,6 +29,9 @@ from wsproto_api.session import Role, Session
 #: only a test that would hang for ever notices it
 PATIENCE_S = 10.0
 
+#: real seconds without anything to do until virtual time goes on
+IDLE_S = 0.002
+
 Json: TypeAlias = dict[str, Any]
 
 

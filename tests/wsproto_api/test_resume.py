@@ -36,7 +36,7 @@ from wsproto_api import messages
 from wsproto_api.client import CONNECT_TIMEOUT_S
 from wsproto_api.speak import WebSocketSpeak
 
-from .serving import Served, serving
+from .serving import IDLE_S, Served, serving
 from .test_client import CancelAtStep, living, nothing_is_left, steps
 
 TEXT = "One two three. Four five."
@@ -50,17 +50,9 @@ PIECES: tuple[Said, ...] = (
     "One tw", "o thr", "ee. Fo", ("first",), "", "ur five", (None,), (None,), " six. Se", "ven.", None,
 )  # fmt: skip
 
-#: real seconds without anything to do until virtual time goes on
-IDLE_S = 0.002
 #: how long a network is away, as a laptop that changes it
 AWAY_S = 0.3
 GRACE_S = 2.0
-
-
-@pytest.fixture
-def idle_clock() -> MockClock:
-    """Virtual time that lets the sockets of loopback come to rest."""
-    return MockClock(autojump_threshold=IDLE_S)
 
 
 @asynccontextmanager
