@@ -69,6 +69,8 @@ async def test_a_stream_to_which_nobody_says_anything_ends(
         (done,) = wire.messages("stream.done")
         assert (done["stream"], done["chars"]) == (silent, 7)
         assert [live.log.number for live in served.server.streams.live] == [spoken_to]
+        await wire.ask("cancel", stream=spoken_to)  # time stands still: nobody is to wait for it
+        await wire.until("stream.cancelled")
 
 
 async def test_a_piece_said_again_must_be_the_same(settings: Settings) -> None:
