@@ -1,4 +1,4 @@
-"""The rules of `engine.request.Speak`, held against all three implementations.
+"""The rules of `engine.request.SpeakLive`, held against all three implementations.
 
 The engine in this process, the WebSocket client in front of a server, and the fake voice of the
 tests must be the same to whoever uses them.
@@ -6,16 +6,31 @@ tests must be the same to whoever uses them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import pairwise
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from engine.config import Settings
 from engine.errors import InvalidRequest, UnknownVoice
 from engine.process import address, open_listeners
-from engine.request import Frame, Marks, Opened, Speak, SpeechRequest
+from engine.request import (
+    Done,
+    Event,
+    Flushed,
+    Frame,
+    LiveRequest,
+    Marks,
+    Opened,
+    SegmentDone,
+    SegmentStart,
+    SpeakLive,
+    SpeechRequest,
+    Stream,
+)
 from engine.service import KokoroService
 from tests.support.access import TOKEN
 from tests.support.reading import Heard, check_stream, hear
@@ -31,7 +46,7 @@ WORDS = ["One", "two", "Three", "four", "five", "Is", "it", "six"]
 @asynccontextmanager
 async def over_websocket(
     voice: ToneVoice | KokoroService, settings: Settings
-) -> AsyncIterator[Speak]:
+) -> AsyncIterator[SpeakLive]:
     server = EngineServer(voice, voice, settings, TOKEN)
     async with trio.open_nursery() as nursery:
         listeners = await open_listeners("127.0.0.1", 0)
@@ -41,14 +56,14 @@ async def over_websocket(
 
 
 @asynccontextmanager
-async def itself(speak: Speak) -> AsyncIterator[Speak]:
+async def itself(speak: SpeakLive) -> AsyncIterator[SpeakLive]:
     yield speak
 
 
 @pytest.fixture(params=["fake", "fake over WebSocket", "engine", "engine over WebSocket"])
 def opened(
     request: pytest.FixtureRequest, settings: Settings
-) -> AbstractAsyncContextManager[Speak]:
+) -> AbstractAsyncContextManager[SpeakLive]:
     """The implementation, to be entered by the test (it may run tasks)."""
     voice: ToneVoice | KokoroService = (
         ToneVoice() if request.param.startswith("fake") else request.getfixturevalue("real_service")
@@ -59,7 +74,7 @@ def opened(
 
 
 async def test_a_stream_from_opened_to_done(
-    opened: AbstractAsyncContextManager[Speak],
+    opened: AbstractAsyncContextManager[SpeakLive],
 ) -> None:
     async with opened as speak:
         request = SpeechRequest(text=TEXT, speed=1.5, key="mine")
@@ -72,7 +87,7 @@ async def test_a_stream_from_opened_to_done(
 
 
 async def test_marks_tell_where_the_words_are(
-    opened: AbstractAsyncContextManager[Speak],
+    opened: AbstractAsyncContextManager[SpeakLive],
 ) -> None:
     request = SpeechRequest(text=TEXT, marks=True)
     async with opened as speak:
@@ -86,7 +101,7 @@ async def test_marks_tell_where_the_words_are(
 
 
 async def test_what_nobody_listens_to_while_it_is_made_is_the_same_stream(
-    opened: AbstractAsyncContextManager[Speak],
+    opened: AbstractAsyncContextManager[SpeakLive],
 ) -> None:
     request = SpeechRequest(text="Fine.", priority="batch")
     async with opened as speak:
@@ -103,7 +118,7 @@ async def test_what_nobody_listens_to_while_it_is_made_is_the_same_stream(
     ],
 )
 async def test_what_cannot_be_spoken_is_refused_on_entry(
-    opened: AbstractAsyncContextManager[Speak],
+    opened: AbstractAsyncContextManager[SpeakLive],
     request_: SpeechRequest,
     error: type[InvalidRequest],
     param: str,
@@ -124,7 +139,7 @@ async def test_what_cannot_be_spoken_is_refused_on_entry(
 
 
 async def test_leaving_early_leaves_the_port_free_for_the_next(
-    opened: AbstractAsyncContextManager[Speak],
+    opened: AbstractAsyncContextManager[SpeakLive],
 ) -> None:
     async with opened as speak:
         for _ in range(3):
@@ -137,7 +152,7 @@ async def test_leaving_early_leaves_the_port_free_for_the_next(
 
 
 async def test_two_at_once_get_what_each_asked_for(
-    opened: AbstractAsyncContextManager[Speak],
+    opened: AbstractAsyncContextManager[SpeakLive],
 ) -> None:
     texts = ["One two three. Four.", "Five."]
     heard: dict[str, Heard] = {}
@@ -152,3 +167,142 @@ async def test_two_at_once_get_what_each_asked_for(
                 nursery.start_soon(listen, text)
     for text in texts:
         check_stream(heard[text], SpeechRequest(text=text))
+
+
+# --- text in pieces -------------------------------------------------------------------------
+
+#: of a text that nobody listens to while it is made, the sound does not depend on the time it takes
+WHOLE = SpeechRequest(text=TEXT, marks=True, priority="batch", key="mine")
+PIECES = LiveRequest(marks=True, priority="batch", key="mine", max_buffer_delay_ms=60_000)
+
+
+async def say(stream: Stream, pieces: Sequence[str]) -> None:
+    """Says all of the text."""
+    for piece in pieces:
+        await stream.append(piece)
+    await stream.end()
+
+
+def comparable(events: Sequence[Event]) -> list[Event]:
+    """Without the stream's number, and what depends on when things were said and done."""
+    found: list[Event] = []
+    for event in events:
+        match event:
+            case SegmentDone():
+                event = replace(event, compute_ms=0.0, predicted_ms_left=None)
+            case Done():
+                event = replace(event, ttfa_ms=None)
+            case _:
+                pass
+        found.append(replace(event, stream=0) if hasattr(event, "stream") else event)
+    return found
+
+
+async def test_text_in_pieces_is_the_same_stream(
+    opened: AbstractAsyncContextManager[SpeakLive],
+) -> None:
+    edges = [*range(0, len(TEXT), 3), len(TEXT)]
+    pieces = [TEXT[a:b] for a, b in pairwise(edges)]
+    async with opened as speak:
+        whole = await hear(speak, WHOLE)
+        heard = Heard()
+        async with speak(PIECES) as stream, trio.open_nursery() as nursery:
+            nursery.start_soon(say, stream, pieces)
+            async for event in stream:
+                heard.events.append(event)
+    check_stream(heard, WHOLE)
+    assert comparable(heard.events) == comparable(whole.events)
+    assert heard.pcm == whole.pcm != b""
+
+
+async def test_text_may_be_said_before_anybody_listens(
+    opened: AbstractAsyncContextManager[SpeakLive],
+) -> None:
+    async with opened as speak:
+        async with speak(PIECES) as stream:
+            await say(stream, [TEXT[:10], "", TEXT[10:]])
+            heard = Heard([event async for event in stream])
+    check_stream(heard, WHOLE)
+    assert heard.done.segments == 3
+
+
+async def test_a_flush_ends_a_sentence_and_is_told_behind_it(
+    opened: AbstractAsyncContextManager[SpeakLive],
+) -> None:
+    async with opened as speak:
+        async with speak(PIECES) as stream:
+            await stream.append("One two")
+            await stream.flush("first")
+            early: list[Event] = []
+            while not (early and isinstance(early[-1], Flushed)):
+                early.append(await anext(stream))
+            await stream.append(" three.")
+            await stream.flush()
+            await stream.end()
+            late = [event async for event in stream]
+    heard = Heard(early + late)
+    check_stream(heard, SpeechRequest(text="One two three.", marks=True))
+    assert [start.text for start in heard.of(SegmentStart)] == ["One two", "three."]
+    assert [flushed.flush_id for flushed in heard.of(Flushed)] == ["first", None]
+    assert isinstance(early[-2], SegmentDone)
+    assert late.index(heard.of(SegmentDone)[1]) < late.index(heard.of(Flushed)[1])
+
+
+async def test_another_speed_from_the_next_segment_on(
+    opened: AbstractAsyncContextManager[SpeakLive],
+) -> None:
+    sentence = "One two three four five."
+    async with opened as speak:
+        async with speak(PIECES) as stream:
+            await stream.append(sentence)
+            await stream.flush()
+            heard = Heard()
+            while not heard.of(Flushed):
+                heard.events.append(await anext(stream))
+            with pytest.raises(UnknownVoice):
+                await stream.configure(voice="nobody", speed=0.5)
+            await stream.configure(speed=2.0)
+            await stream.append("\n\n" + sentence)
+            await stream.end()
+            heard.events += [event async for event in stream]
+    first, second = (done.samples for done in heard.of(SegmentDone))
+    assert second < 0.8 * first
+    assert heard.of(Opened)[0].speed == 1.0
+
+
+async def test_after_the_end_nothing_more_can_be_said(
+    opened: AbstractAsyncContextManager[SpeakLive],
+) -> None:
+    async with opened as speak:
+        async with speak(PIECES) as stream:
+            await stream.append("Fine.")
+            await stream.end()
+            await stream.end()
+            with pytest.raises(InvalidRequest):
+                await stream.append("More.")
+            with pytest.raises(InvalidRequest):
+                await stream.flush()
+            heard = Heard([event async for event in stream])
+            with pytest.raises(InvalidRequest):
+                await stream.append("More.")
+            await stream.end()
+        check_stream(heard, SpeechRequest(text="Fine.", marks=True))
+        async with speak(SpeechRequest(text="Fine.")) as stream:
+            with pytest.raises(InvalidRequest):
+                await stream.append("More.")
+            await stream.end()
+
+
+async def test_leaving_a_text_that_is_not_complete(
+    opened: AbstractAsyncContextManager[SpeakLive],
+) -> None:
+    async with opened as speak:
+        for said in ((), ("One tw",), ("One two. Thr",)):
+            async with speak(PIECES) as stream:
+                for piece in said:
+                    await stream.append(piece)
+                assert isinstance(await anext(stream), Opened)
+        with pytest.raises(UnknownVoice):
+            async with speak(LiveRequest(voice="nobody")):
+                pytest.fail("it was accepted")
+        check_stream(await hear(speak, WHOLE), WHOLE)

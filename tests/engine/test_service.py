@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Literal
 
 import numpy as np
 import pytest
 import trio
+import trio.testing
 
 from engine import metrics, service, timing
 from engine.audio import is_audible, ms_to_samples
@@ -14,12 +16,21 @@ from engine.config import Settings, load
 from engine.errors import AssetError, InvalidRequest, TextTooLong, UnknownVoice, UnsupportedLanguage
 from engine.model.assets import Assets
 from engine.model.runtime import Call
-from engine.request import Frame, Marks, Opened, SegmentDone, SegmentStart, SpeechRequest
+from engine.request import (
+    Flushed,
+    Frame,
+    LiveRequest,
+    Marks,
+    Opened,
+    SegmentDone,
+    SegmentStart,
+    SpeechRequest,
+)
 from engine.service import KokoroService
 from engine.synthesis import Synthesis
 from engine.text.segment import FIRST_LIMIT, FLOOR, Mark
 from engine.voices import Voices
-from tests.support.reading import check_stream, hear, is_loud
+from tests.support.reading import Heard, check_stream, hear, is_loud
 
 
 async def test_speech_has_sound_and_is_not_clipped_away(real_service: KokoroService) -> None:
@@ -278,6 +289,96 @@ async def test_every_word_is_marked_where_it_is_heard(real_service: KokoroServic
             audio = heard.audio[word.sample : word.sample + word.samples]
             assert len(audio) > ms_to_samples(40)
             assert float(np.sqrt(np.mean(audio**2))) > 0.01
+
+
+# --- text in pieces -----------------------------------------------------------------------------
+
+STORY = (
+    "Dr. Smith paid $3.50 for the book on Monday. It weighs 1,250 grams, which isn't much. "
+    "Who would have thought so?"
+)
+
+
+def tokens(text: str) -> list[str]:
+    """The text in pieces of one to four characters, as a language model writes it."""
+    rng, found = random.Random(7), []
+    while text:
+        size = rng.randint(1, 4)
+        found.append(text[:size])
+        text = text[size:]
+    return found
+
+
+async def test_what_a_language_model_writes_is_spoken_as_if_it_had_come_at_once(
+    real_service: KokoroService,
+) -> None:
+    request = SpeechRequest(text=STORY, marks=True, phonemes=True, priority="batch")
+    whole = await hear(real_service, request)
+    live = LiveRequest(marks=True, phonemes=True, priority="batch", max_buffer_delay_ms=60_000)
+    heard = Heard()
+    async with real_service(live) as stream, trio.open_nursery() as nursery:
+
+        async def write() -> None:
+            for n, piece in enumerate(tokens(STORY)):
+                await stream.append(piece)
+                if n % 5 == 0:  # some come alone, some together
+                    await trio.testing.wait_all_tasks_blocked()
+            await stream.end()
+
+        nursery.start_soon(write)
+        async for event in stream:
+            heard.events.append(event)
+    check_stream(heard, request)
+    assert heard.of(SegmentStart) == whole.of(SegmentStart)
+    assert heard.of(Marks) == whole.of(Marks)
+    assert heard.pcm == whole.pcm
+    assert is_loud(heard.audio)
+
+
+async def test_the_first_sentence_sounds_before_the_second_is_written(
+    real_service: KokoroService,
+) -> None:
+    first, second = "Here is what I found out about it today. It is n", "ot much."
+    async with real_service(LiveRequest(max_buffer_delay_ms=60_000)) as stream:
+        await stream.append(first)
+        heard = Heard()
+        with trio.fail_after(30):  # it would wait for ever
+            while not (heard.of(Frame) and is_audible(heard.pcm)):
+                heard.events.append(await anext(stream))
+        assert heard.of(SegmentStart)[0].text == "Here is what I found out about it today."
+        await stream.append(second)
+        await stream.end()
+        heard.events += [event async for event in stream]
+    check_stream(heard, SpeechRequest(text=first + second))
+    assert heard.of(SegmentStart)[1].text == "It is not much."
+
+
+async def test_a_flush_in_the_middle_of_a_sentence(real_service: KokoroService) -> None:
+    async with real_service(LiveRequest(max_buffer_delay_ms=60_000)) as stream:
+        await stream.append("Let me see what")
+        await stream.flush("now")
+        heard = Heard()
+        with trio.fail_after(30):  # it would wait for ever
+            while not heard.of(Flushed):
+                heard.events.append(await anext(stream))
+        assert heard.of(SegmentStart)[0].text == "Let me see what"
+        assert heard.of(SegmentDone)
+        assert is_loud(heard.audio)
+        assert heard.of(Flushed) == [Flushed(flush_id="now")]
+        await stream.append(" there is.")
+        await stream.end()
+        heard.events += [event async for event in stream]
+    check_stream(heard, SpeechRequest(text="Let me see what there is."))
+
+
+@pytest.mark.parametrize("delay_ms", [-1, 60_001])
+async def test_a_buffer_delay_out_of_range_is_refused(
+    real_service: KokoroService, delay_ms: int
+) -> None:
+    with pytest.raises(InvalidRequest, match="must be from 0 to 60000") as caught:
+        async with real_service(LiveRequest(max_buffer_delay_ms=delay_ms)):
+            pytest.fail("it was accepted")
+    assert caught.value.param == "max_buffer_delay_ms"
 
 
 # --- what is kept -------------------------------------------------------------------------------
