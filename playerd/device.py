@@ -13,11 +13,14 @@ import structlog
 import trio
 
 from .sinks.base import DeviceUnavailable, Sink
+from .sinks.watch import LONG_SLEEP_S
 
 log = structlog.get_logger("player")
 
-#: how often to look for a sound device while there is none
-LOOK_AGAIN_S = 2.0
+#: How long to wait before looking for a sound device again: twice as long each time, up to the most.
+#: One that was there for longer than the most is looked for at once when it is lost.
+LOOK_AGAIN_S = 0.25
+LOOK_AGAIN_MOST_S = 2.0
 #: how long the sink may take to fall silent when the player ends
 GOODBYE_S = 0.5
 
@@ -27,16 +30,26 @@ class Device:
 
     Args:
         sink: opened and closed here.
-        on_change: called when the device has come or gone.
+        on_change: called when the device has come or gone, stands still or goes on.
+        on_long_sleep: called when the machine slept so long while something played that nobody
+            expects that to go on by itself.
 
     Attributes:
         sink: to write to while the device is `present`.
     """
 
-    def __init__(self, sink: Sink, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        on_change: Callable[[], None],
+        on_long_sleep: Callable[[], None] = lambda: None,
+    ) -> None:
         self.sink = sink
+        sink.on_change = on_change
         self._on_change = on_change
+        self._on_long_sleep = on_long_sleep
         self._looked_s = -math.inf
+        self._wait_s = LOOK_AGAIN_S
         self._missed = False
 
     @property
@@ -44,15 +57,25 @@ class Device:
         """Whether there is one, as far as is known."""
         return self.sink.device is not None
 
+    @property
+    def stalled(self) -> bool:
+        """Whether it stands still though it should play; it may go on by itself."""
+        return self.sink.stalled
+
     async def look(self) -> None:
         """Looks for a device, unless it was looked for a moment ago: then it waits first."""
-        await trio.sleep_until(self._looked_s + LOOK_AGAIN_S)
-        self._looked_s = trio.current_time()
+        if trio.current_time() > self._looked_s + LOOK_AGAIN_MOST_S:
+            self._wait_s = LOOK_AGAIN_S
+        else:
+            await trio.sleep_until(self._looked_s + self._wait_s)
+            self._wait_s = min(2 * self._wait_s, LOOK_AGAIN_MOST_S)
         try:
             await self.sink.open()
         except DeviceUnavailable as error:
             self._miss(error)
             return
+        finally:
+            self._looked_s = trio.current_time()
         if self._missed:
             log.info("sound device found", device=self.sink.device)
         self._missed = False
@@ -60,8 +83,11 @@ class Device:
 
     async def lose(self, error: DeviceUnavailable) -> None:
         """The sink says that it cannot go on. It is closed, and can be looked for again."""
-        await self.sink.aclose()
+        if self.present:  # it could not itself let go of what there is
+            await self.sink.aclose()
         self._miss(error)
+        if error.slept_s > LONG_SLEEP_S:
+            self._on_long_sleep()
 
     def _miss(self, error: DeviceUnavailable) -> None:
         if not self._missed:
@@ -71,12 +97,7 @@ class Device:
 
     async def silence(self) -> int:
         """Silences the sink; gives the position up to which it was heard."""
-        if self.present:
-            try:
-                return await self.sink.stop()
-            except DeviceUnavailable as error:
-                await self.lose(error)
-        return self.sink.written_samples
+        return await self.sink.stop()
 
     async def aclose(self) -> None:
         """Silences and closes the sink, in a limited time even if it hangs or we are cancelled."""

@@ -3,12 +3,14 @@
 A sink is given PCM (s16le, mono, 24 kHz) and plays it without a break as long as it is given
 enough. All positions are in samples, counted from the first one the sink was ever given.
 
-One task calls `open`, `write`, `dry`, `drain`, `stop` and `aclose`; others may await `played`.
-`tests/playerd/test_sink_contract.py` holds all sinks to the rules written here.
+One task calls `open`, `write`, `dry`, `drain`, `stop` and `aclose`; others may await `played`,
+and set `volume` at any time. `tests/playerd/test_sink_contract.py` holds all sinks to the rules
+written here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -17,25 +19,43 @@ class DeviceUnavailable(Exception):
 
     Args:
         message: one clear sentence for a person: what is wrong and what helps.
+        slept_s: for how long the machine was asleep, if that is the reason.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, slept_s: float = 0.0) -> None:
         super().__init__(message)
         self.message = message
+        self.slept_s = slept_s
 
 
 class Sink(Protocol):
     """Plays what it is given.
 
+    A device may go away at any time. What it has not played is kept then, and follows as soon as
+    the sink is open again: from where it was heard.
+
     Attributes:
         name: which sink this is: `portaudio`, `wav`, `null`.
         device: what people call the device; None while it is not open.
         written_samples: samples given to it so far.
+        volume: from 0.0 to 1.0, which leaves all samples as they are. What was written and not
+            played may be scaled too. Anything else is a ValueError.
+        on_change: called when `device`, `stalled` or `depth_ms` have changed.
     """
 
     name: str
     device: str | None
     written_samples: int
+    volume: float
+    on_change: Callable[[], object]
+
+    @property
+    def stalled(self) -> bool:
+        """The device is there and should play, but stands still; it may go on by itself."""
+
+    @property
+    def depth_ms(self) -> float:
+        """How much the device is given ahead; 0 while it is not open, or has no pace."""
 
     async def open(self) -> None:
         """Opens the device, looking afresh for it. Nothing happens if it is open.
@@ -48,7 +68,8 @@ class Sink(Protocol):
         """Takes PCM; waits while enough is in hand. Do not cancel it but to `stop`.
 
         Raises:
-            DeviceUnavailable: it is not open, or no longer there.
+            DeviceUnavailable: it is not open, and nothing was taken; or it went away meanwhile,
+                and all was taken.
         """
 
     async def dry(self) -> None:
@@ -72,19 +93,16 @@ class Sink(Protocol):
     async def played(self, position: int) -> None:
         """Waits until the samples before `position` have left the device; never returns early.
 
-        Returns too when they were given up by `stop`.
-
-        Raises:
-            DeviceUnavailable: it went away before.
+        Returns too when they were given up by `stop`. Waits on while there is no device.
         """
 
-    async def stop(self) -> int:
+    async def stop(self, *, cut: bool = False) -> int:
         """Silence within 100 ms, without a click; gives up what was not heard.
 
-        Returns the position up to which samples were heard; all later ones count as played.
+        Does so too if there is no device, or it goes away meanwhile. If it is to `cut`, there is
+        silence at once, with a click.
 
-        Raises:
-            DeviceUnavailable: it is not open, or no longer there.
+        Returns the position up to which samples were heard; all later ones count as played.
         """
 
     async def aclose(self) -> None:

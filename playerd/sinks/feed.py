@@ -11,86 +11,130 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from engine.audio import (
-    SAMPLE_BYTES,
-    SAMPLE_RATE,
-    faded_out,
-    ms_to_samples,
-    pcm_samples,
-    silence,
-)
+import numpy as np
+
+from engine.audio import PCM_DTYPE, SAMPLE_BYTES, SAMPLE_RATE, faded_out, pcm_samples, silence
 
 from ..ring import Ring
+from .gain import Gain
+from .watch import SILENT_S
 
-FADE_SAMPLES = ms_to_samples(5)
+FADE_S = 0.005
 
 
 class Feed:
     """What the audio thread touches.
 
     Args:
-        ring_samples: how much the ring holds.
-        handed_samples: how much was handed to devices before.
+        ring_frames: how much the ring holds; it is mono, at the device's rate.
+        rate: frames a second of the device.
+        channels: how many the device wants; all get the same.
+        volume: what to begin with.
         on_first_callback: called once in every new audio thread; it must not wait.
 
     Attributes:
         ring: samples on their way; the Trio side writes, the audio thread reads.
-        mark: (samples handed to the device so far, when the last of them leaves it in seconds of
-            `time.monotonic`). One object, so that the two always belong together.
+        gain: how loud; its `volume` may be set at any time.
+        depth_s: how much the device holds; to be set before it is started.
+        mark: (frames of the ring handed to the device so far, when the last of them leaves it in
+            seconds of `time.monotonic`). One object, so that the two always belong together.
+        called_s: when the device asked last, in seconds of `time.monotonic`; 0 before it has.
         silent: the newest block had silence in it, because the ring was empty.
         fade: set by the Trio side to fade out and forget the rest; reset when that is done.
+        given_up: set by the Trio side when nothing of it is to be heard any more.
         ended: the stream stopped by itself.
-        waits: how often the device had played all it had before we gave it the next block.
+        waits: how often the device had played all it had before we gave it the next block, or had
+            to ask so late that it must have.
         failures: exceptions in the callback; each one is a block of silence.
     """
 
     def __init__(
         self,
-        ring_samples: int,
-        handed_samples: int,
+        ring_frames: int,
+        *,
+        rate: int = SAMPLE_RATE,
+        channels: int = 1,
+        volume: float = 1.0,
         on_first_callback: Callable[[], object] = lambda: None,
     ) -> None:
-        self.ring = Ring(ring_samples * SAMPLE_BYTES)
-        self.mark = (handed_samples, 0.0)
+        self.rate = rate
+        self.ring = Ring(ring_frames * SAMPLE_BYTES)
+        self.gain = Gain(volume, rate)
+        self.depth_s = 1.0
+        self.mark = (0, 0.0)
+        self.called_s = 0.0
         self.silent = False
         self.fade = False
+        self.given_up = False
         self.ended = False
         self.waits = 0
         self.failures = 0
+        self._channels = channels
+        self._fade_bytes = round(FADE_S * rate) * SAMPLE_BYTES
+        self._silence = 0  # frames of silence since the last one of the ring
         self._on_first_callback = on_first_callback
         self._thread = 0
 
     @property
-    def waiting_samples(self) -> int:
-        """Samples that the device has not asked for yet."""
+    def waiting_frames(self) -> int:
+        """What the device has not asked for yet."""
         return self.ring.readable_bytes // SAMPLE_BYTES
+
+    def begin(self) -> None:
+        """The device is about to be started; all that it was handed before has left it."""
+        self.mark = (self.mark[0], 0.0)
+        self.called_s = 0.0
+        self.silent = self.ended = False
 
     def callback(self, out: Any, frames: int, times: Any, status: Any) -> None:
         """Called by PortAudio whenever the device wants a block. Never raises."""
         block = memoryview(out)
+        if self.given_up:
+            block[:] = bytes(len(block))
+            return
         try:
+            now_s = time.monotonic()
+            late_s = now_s - self.called_s if self.called_s else 0.0
+            self.called_s = now_s
             if self._thread != (thread := threading.get_native_id()):  # a new one at every start
                 self._thread = thread
                 self._on_first_callback()
-            self.waits += bool(status.output_underflow)
-            self._fill(block, times.outputBufferDacTime - times.currentTime)
+            # What did not ask for so long was stopped from outside; no depth helps against that.
+            if late_s < SILENT_S and (status.output_underflow or late_s > self.depth_s):
+                self.waits += 1
+            # The first block after a start may carry no time at all: then the delay is nonsense.
+            delay_s = min(max(times.outputBufferDacTime - times.currentTime, 0.0), 1.0)
+            self._fill(block, now_s + delay_s, anew=late_s > self.depth_s)
         except Exception:
             self.failures += 1
             block[:] = bytes(len(block))
 
-    def _fill(self, block: memoryview, delay_s: float) -> None:
+    def _fill(self, block: memoryview, dac_s: float, *, anew: bool) -> None:
+        """Fills a block whose first frame leaves the device at `dac_s`.
+
+        The device may have stood still since the last one: then the times are to be told `anew`.
+        """
+        mono = block
+        if self._channels > 1:
+            mono = memoryview(bytearray(len(block) // self._channels))
         fading = self.fade
-        given = self.ring.read_into(block[: FADE_SAMPLES * SAMPLE_BYTES] if fading else block)
+        given = self.ring.read_into(mono[: self._fade_bytes] if fading else mono)
         if fading:
-            block[:given] = faded_out(block[:given])
+            mono[:given] = faded_out(mono[:given])
             self.ring.discard()
-        block[given:] = silence(pcm_samples(block[given:]))
-        if given:
-            # The first block after a start may carry no time at all: then the delay is nonsense.
-            leaves_s = time.monotonic() + min(max(delay_s, 0.0), 1.0)
-            handed = pcm_samples(block[:given])
-            self.mark = (self.mark[0] + handed, leaves_s + handed / SAMPLE_RATE)
-        self.silent = given < len(block)
+        self.gain.apply(mono[:given])
+        mono[given:] = silence(pcm_samples(mono[given:]))
+        if self._channels > 1:
+            frames = np.frombuffer(block, PCM_DTYPE).reshape(-1, self._channels)
+            frames[:] = np.frombuffer(mono, PCM_DTYPE)[:, None]
+        handed = pcm_samples(mono[:given])
+        if handed:
+            self.mark = (self.mark[0] + handed, dac_s + handed / self.rate)
+            self._silence = 0
+        elif anew and self.mark[1]:
+            self.mark = (self.mark[0], dac_s - self._silence / self.rate)
+        self._silence += pcm_samples(mono[given:])
+        self.silent = given < len(mono)
         if fading:
             self.fade = False
 

@@ -6,11 +6,14 @@ where the clock is virtual.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
 from engine.audio import SAMPLE_RATE, pcm_samples
 
 from .base import DeviceUnavailable
+from .gain import checked
 
 #: how much it takes ahead of what it "plays"
 DEPTH_S = 0.1
@@ -20,11 +23,28 @@ class NullSink:
     """See `base.Sink`."""
 
     name = "null"
+    stalled = False
 
     def __init__(self) -> None:
         self.device: str | None = None
         self.written_samples = 0
+        self.on_change: Callable[[], object] = lambda: None
+        self._volume = 1.0
         self._silent_at_s = 0.0  # when all that was written will have been played
+
+    @property
+    def volume(self) -> float:
+        """See `Sink`. Nobody hears it."""
+        return self._volume
+
+    @volume.setter
+    def volume(self, volume: float) -> None:
+        self._volume = checked(volume)
+
+    @property
+    def depth_ms(self) -> float:
+        """See `Sink`."""
+        return 0.0 if self.device is None else DEPTH_S * 1000
 
     async def open(self) -> None:
         """See `Sink`. Always succeeds."""
@@ -55,9 +75,8 @@ class NullSink:
             await trio.sleep(left_s)
         await trio.lowlevel.checkpoint()
 
-    async def stop(self) -> int:
+    async def stop(self, *, cut: bool = False) -> int:
         """See `Sink`."""
-        self._check()
         unheard = round(max(self._silent_at_s - trio.current_time(), 0.0) * SAMPLE_RATE)
         self._silent_at_s = trio.current_time()
         await trio.lowlevel.checkpoint()

@@ -5,50 +5,50 @@ hand: a stream that runs on silence would delay every start by its whole depth. 
 play out what it holds when told to stop; so the end of speech is followed by silence until the
 last sample has left the device, and then the stream is aborted.
 
-The audio thread sees only `Feed`. Everything else runs on the Trio side; PortAudio is called in
-a worker thread, one call at a time, and a call that does not come back is left behind. Where it
-was about a stream, the stream is left with it: PortAudio's start never returns if the device
-disappears under it (ALSA: its audio thread ends and keeps the lock that the start waits for).
+The audio thread sees only `Feed`, and PortAudio is called in a `Worker`'s thread only. Everything
+else runs on the Trio side, in the task that writes: as long as the device plays, that task looks
+every few milliseconds whether the device still does.
+
+What was written is kept until it was heard. Whenever the device is lost or opened afresh, what
+was not heard is played from there on.
 """
 
 from __future__ import annotations
 
-import atexit
-import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
 
 import structlog
 import trio
 
-from engine.audio import PCM_DTYPE, SAMPLE_RATE, ms_to_samples, pcm_samples
+from engine.audio import SAMPLE_BYTES, SAMPLE_RATE, is_audible, ms_to_samples, pcm_samples
 
-from .. import priority
+from ..ladder import Ladder
+from . import coreaudio, sleep
 from .base import DeviceUnavailable
+from .convert import Converter
 from .feed import Feed
+from .gain import checked
+from .output import BLOCK_S, Opened, Output
+from .watch import Patience, Sleep, Watch
+from .worker import Hangs, T, Worker
 
-T = TypeVar("T")
 log = structlog.get_logger("sound")
 
-#: 20 ms a block and 60 ms in the device: measured to be without holes beside a busy machine
-BLOCK_SAMPLES = 480
-BLOCK_S = BLOCK_SAMPLES / SAMPLE_RATE
-LATENCY_S = 0.06
-#: between the Trio side and the audio thread; outlasts any pause of the event loop
-RING_MS = 200
 #: Stop means silence within 100 ms. A fade is out after 65 to 100; if it is not out yet, it is cut.
 STOP_LIMIT_S = 0.095
 #: how often to look what the audio thread has done: it must not spend its time on waking us
 POLL_S = 0.005
+#: how often to ask whether the machine slept, and whether another device is the default now
+SLEEP_POLL_S = 0.5
+DEFAULT_POLL_S = 1.0
 #: A call of PortAudio takes some milliseconds, opening up to a hundred; after this it hangs.
 CALL_LIMIT_S = 3.0
 #: the same for starting, aborting and closing a stream, which take one or two
 QUICK_LIMIT_S = 0.4
-#: so many calls about streams may hang at once; each holds a thread until it returns, if ever
-LEFT_LIMIT = 16
+#: what is converted at a time
+PIECE_BYTES = ms_to_samples(20) * SAMPLE_BYTES
 
 
 class PortAudioSink:
@@ -56,47 +56,93 @@ class PortAudioSink:
 
     Args:
         device: name or part of the name, or number, of the device; None for the system's default.
+        default_output: gives what is the system's default, if PortAudio does not follow it.
+        asleep_s: gives for how long the machine has been asleep, as `sleep.asleep_s`.
     """
 
     name = "portaudio"
 
-    def __init__(self, device: str | None = None) -> None:
+    def __init__(
+        self,
+        device: str | None = None,
+        *,
+        default_output: Callable[[], int | None] = coreaudio.default_output,
+        asleep_s: Callable[[], float] = sleep.asleep_s,
+    ) -> None:
         self.device: str | None = None
         self.written_samples = 0
-        self._wanted: str | int | None = int(device) if device and device.isdigit() else device
-        self._library: Any = None
-        self._stream: Any = None
-        self._running = False
-        self._feed = Feed(BLOCK_SAMPLES, 0)
-        self._prime_samples = 0
-        self._lost = range(0)  # positions of samples that a device took with it when it went
-        self._calls = trio.CapacityLimiter(1)
-        self._left = 0  # calls that hang, and that nobody waits for
-        self._called_s = math.inf  # when the call began that others wait for
+        self.on_change: Callable[[], object] = lambda: None
+        self._volume = 1.0
+        self._worker = Worker()
+        self._output = Output(int(device) if device and device.isdigit() else device)
+        self._feed = Feed(1)
+        self._prime_frames = 0
+        self._converter = Converter(SAMPLE_RATE)
+        self._kept = bytearray()  # the newest of what was written, at least all that was not heard
+        self._backlog = bytearray()  # of that, what was not yet converted ...
+        self._ready = bytearray()  # ... and what was, and is not yet in the ring
+        self._ladder = Ladder()
+        self._depth_s = 0.0
+        self._watch = Watch(0.0)
+        self._patience = Patience()
+        self._asleep_s = asleep_s
+        self._sleep = Sleep(asleep_s())
+        self._sleep_due_s = 0.0
+        self._default_output = default_output
+        self._default: int | None = None
+        self._default_due_s = 0.0
+        self._moved = False  # another device is the default than the one that is open
+        self._depth_asked_ms = 0
+        self._waits = 0  # since the last report
 
     @property
     def hangs_s(self) -> float:
         """How long the next call would have had to wait by now; of no use after `CALL_LIMIT_S`."""
-        return max(time.monotonic() - self._called_s, 0.0)
+        return self._worker.busy_s
 
     # --- Sink ---------------------------------------------------------------------------------
+
+    @property
+    def volume(self) -> float:
+        """See `Sink`."""
+        return self._volume
+
+    @volume.setter
+    def volume(self, volume: float) -> None:
+        self._volume = self._feed.gain.volume = checked(volume)
+
+    @property
+    def stalled(self) -> bool:
+        """See `Sink`."""
+        return self._watch.stalled
+
+    @property
+    def depth_ms(self) -> float:
+        """See `Sink`."""
+        return self._depth_s * 1000
 
     async def open(self) -> None:
         """See `Sink`."""
         if self.device is None:
-            self.device = await self._call(self._open)
+            await self._open(fresh=True)
 
     async def write(self, pcm: bytes) -> None:
         """See `Sink`."""
-        rest = memoryview(pcm)
+        self._check()
+        if self._output.running and self._is_due and not is_audible(pcm):
+            await self.drain()  # nobody hears it: the next start is with another stream
+        heard = self._heard_position(self._feed.called_s)
+        kept_from = self.written_samples - len(self._kept) // SAMPLE_BYTES
+        del self._kept[: max(heard - kept_from, 0) * SAMPLE_BYTES]
+        self._kept += pcm
+        self._backlog += pcm
+        self.written_samples += pcm_samples(pcm)
         while True:
-            self._check()
-            taken = self._feed.ring.write(rest[: self._feed.ring.writable_bytes])
-            self.written_samples += pcm_samples(rest[:taken])
-            rest = rest[taken:]
-            if not self._running and self._feed.waiting_samples >= self._prime_samples:
-                await self._call_stream(self._start)
-            if not rest:
+            await self._look()
+            self._pour()
+            if not self._output.running and self._feed.waiting_frames >= self._prime_frames:
+                await self._begin()
+            if not (self._backlog or self._ready):
                 break
             await trio.sleep(POLL_S)
         await trio.lowlevel.checkpoint()
@@ -104,23 +150,37 @@ class PortAudioSink:
     async def dry(self) -> None:
         """See `Sink`."""
         self._check()
-        if self._feed.waiting_samples and not self._running:
-            # Little as it is, no more will come soon.
-            await self._call_stream(self._start)
-        while self._running and not (self._feed.silent and not self._feed.waiting_samples):
+        while True:
+            await self._look()
+            self._pour()
+            waiting = self._feed.waiting_frames
+            if not (self._backlog or self._ready) and waiting <= 2 * BLOCK_S * self._feed.rate:
+                # No sooner: if more is written in time, it is to follow without a break.
+                self._ready += self._converter.end()
+                self._pour()
+                waiting = self._feed.waiting_frames
+            if not self._output.running:
+                if not waiting:
+                    break
+                await self._begin()  # little as it is, no more will come soon
+            elif self._feed.silent and not waiting and not self._backlog:
+                break
             await trio.sleep(POLL_S)
-            self._check()
         await trio.lowlevel.checkpoint()
 
     async def drain(self) -> None:
         """See `Sink`."""
-        await self.dry()
-        await self.played(self.written_samples)
-        if self._running:
+        while True:
+            await self.dry()
+            left_s = self._left_s(self.written_samples)
+            if left_s <= 0:
+                break
+            await trio.sleep(min(left_s, BLOCK_S))
+        if self._output.running:
             # Not to be left half done: what is written meanwhile would be aborted with the rest.
             with trio.CancelScope(shield=True):
-                await self._call_stream(self._abort)
-        self._report()
+                await self._quick(self._output.abort)
+        self._rest()
 
     async def played(self, position: int) -> None:
         """See `Sink`."""
@@ -128,186 +188,277 @@ class PortAudioSink:
             await trio.sleep(min(left_s, 2 * BLOCK_S))
         await trio.lowlevel.checkpoint()
 
-    async def stop(self) -> int:
+    async def stop(self, *, cut: bool = False) -> int:
         """See `Sink`."""
-        self._check()
-        if self._running:
-            with trio.move_on_after(STOP_LIMIT_S):  # a late fade is cut off
-                self._feed.fade = True
-                while self._feed.fade and not self._feed.ended:  # noqa: ASYNC110 - see `POLL_S`
-                    await trio.sleep(POLL_S)
-                _, leaves_s = self._feed.mark
-                await trio.sleep(max(leaves_s - time.monotonic(), 0.0))
-        await self._call_stream(self._abort)
-        heard, _ = self._feed.mark
-        self._give_up()
+        if self._output.running and not cut and not self._watch.stalled:
+            await self._fade()
+        heard = self._heard_position(self._alive_s())
+        if self._output.running:
+            try:
+                with trio.CancelScope(shield=True):
+                    await self._quick(self._output.abort)
+            except DeviceUnavailable as error:
+                log.warning(error.message)
+        self._rest()
+        self._kept.clear()
+        self._go_to(self.written_samples)
+        await trio.lowlevel.checkpoint()
         return heard
 
     async def aclose(self) -> None:
         """See `Sink`."""
         try:
-            if self.device is not None:
-                await self.stop()
-            await self._call_stream(self._close)
+            await self.stop()
+            await self._quick(partial(self._output.close, fresh=True, hung=self._worker.left > 0))
         except DeviceUnavailable:
-            pass  # it is gone, or hangs; so it is not ours any more
+            pass  # it hangs; so it is not ours any more
         finally:
             self._lose()
 
-    def _report(self) -> None:
-        """What the audio thread could not say itself."""
+    # --- what is written ----------------------------------------------------------------------
+
+    def _pour(self) -> None:
+        """Moves what was written on towards the audio thread, as far as there is room."""
+        ring = self._feed.ring
+        while self._ready or self._backlog:
+            if not self._ready:
+                self._ready += self._converter.put(bytes(self._backlog[:PIECE_BYTES]))
+                del self._backlog[:PIECE_BYTES]
+            taken = ring.write(bytes(self._ready[: ring.writable_bytes]))
+            del self._ready[:taken]
+            if self._ready:
+                break
+
+    def _go_to(self, position: int) -> None:
+        """The next sample to be played is this one; the stream must not be running."""
         feed = self._feed
-        if feed.waits:
-            log.warning("the sound device had to wait for this machine", times=feed.waits)
-        if feed.failures:
-            log.error("the audio callback failed", blocks=feed.failures)
-        feed.waits = feed.failures = 0
+        feed.ring.discard()
+        feed.fade = False
+        feed.mark = (feed.mark[0], 0.0)
+        self._converter = Converter(feed.rate, position, feed.mark[0])
+        self._ready.clear()
+        self._backlog[:] = self._unheard(position)
+
+    def _unheard(self, position: int) -> bytes:
+        samples = self.written_samples - position
+        return bytes(self._kept[-samples * SAMPLE_BYTES :]) if samples else b""
 
     # --- positions ----------------------------------------------------------------------------
 
     def _left_s(self, position: int) -> float:
         """How long until the samples before `position` have left the device; 0 if they have."""
-        if position - 1 in self._lost:
-            raise DeviceUnavailable("The sound device went away before it had played everything.")
         handed, leaves_s = self._feed.mark
-        if handed < position:
-            self._check()
+        frames = self._converter.frames(position)
+        if handed < frames:
             return POLL_S
+        leaves_s -= (handed - frames) / self._feed.rate
         # A block later, because the device's word is good to some milliseconds only.
-        left_s = leaves_s + BLOCK_S - (handed - position) / SAMPLE_RATE - time.monotonic()
+        left_s = leaves_s + BLOCK_S - time.monotonic()
+        if left_s <= 0 and self._output.running and self._feed.called_s < leaves_s:
+            return POLL_S  # It has shown no sign of life since: perhaps it stands still.
         return max(left_s, 0.0)
 
-    def _give_up(self) -> None:
-        """What was written and not played is forgotten; the stream must not be running."""
-        self._feed.ring.discard()
-        self._feed.fade = False
-        self._feed.mark = (self.written_samples, 0.0)
+    def _alive_s(self) -> float:
+        """Until when the device is known to have played; now, if it has asked lately."""
+        now_s, called_s = time.monotonic(), self._feed.called_s
+        lately = self._output.running and not self._feed.ended and now_s - called_s <= self._depth_s
+        return now_s if lately else called_s
 
-    def _lose(self) -> None:
-        """The device is gone, and with it what it held."""
+    def _heard_position(self, alive_s: float) -> int:
+        """Up to where samples had left the device when it was alive last."""
         handed, leaves_s = self._feed.mark
-        unheard_s = min(max(leaves_s - time.monotonic(), 0.0), 1.0)
-        first = handed - round(unheard_s * SAMPLE_RATE)
-        if first < self.written_samples:
-            self._lost = range(max(first, self._lost.stop), self.written_samples)
-        self.device = None
-        self._running = False
-        self._give_up()
+        unheard = max(round((leaves_s - alive_s) * self._feed.rate), 0)
+        return self._converter.position(max(handed - unheard, 0))
+
+    # --- the device ---------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self.device is not None and self._feed.ended and self._running:
-            self._lose()
-            raise DeviceUnavailable("The sound device went away.")
         if self.device is None:
             raise DeviceUnavailable("The sound device is not open.")
 
-    # --- PortAudio, in a worker thread --------------------------------------------------------
+    @property
+    def _is_due(self) -> bool:
+        """Whether the stream should be another one."""
+        return self._moved or self._depth_asked_ms != self._ladder.depth_ms
 
-    async def _call(self, action: Callable[[], T], limit_s: float = CALL_LIMIT_S) -> T:
-        """Runs `action` in the worker thread; if it hangs, it is left to itself.
+    async def _open(self, *, fresh: bool) -> None:
+        """Opens the device, again too; what was not heard is to be played from there on."""
+        self._depth_asked_ms = self._ladder.depth_ms
+        stalled = self._watch.stalled
+        position = self._heard_position(self._feed.called_s)
 
-        The next call then waits for it, and so hangs for as long.
-        """
-        with trio.move_on_after(limit_s):
-            return await trio.to_thread.run_sync(
-                partial(self._work, action, self._calls),
-                abandon_on_cancel=True,
-                limiter=self._calls,
+        def open_and_ask() -> tuple[Opened, int | None]:
+            opened = self._output.open(
+                self._depth_asked_ms / 1000,
+                self._volume,
+                fresh=fresh,
+                hung=self._worker.left > 0,
             )
-        raise DeviceUnavailable("The sound system does not answer; see whether it is running.")
+            return opened, None if self._output.wanted is not None else self._default_output()
 
-    async def _call_stream(self, action: Callable[[], None]) -> None:
-        """The same for an action on the stream; if it hangs, the next call does not wait for it."""
         try:
-            await self._call(action, QUICK_LIMIT_S)
+            opened, self._default = await self._call(open_and_ask, CALL_LIMIT_S)
         except DeviceUnavailable:
-            if self._calls.borrowed_tokens and self._left < LEFT_LIMIT:
-                self._left += 1
-                self._called_s = math.inf
-                self._calls = trio.CapacityLimiter(1)
-                self._stream = None
-                self._running = False
+            self._lose()
             raise
-
-    def _work(self, action: Callable[[], T], calls: trio.CapacityLimiter) -> T:
-        self._called_s = time.monotonic()
-        try:
-            return action()
-        finally:
-            if calls is self._calls:
-                self._called_s = math.inf
-            else:
-                self._left -= 1
-
-    def _open(self) -> str:
-        self._close()  # PortAudio looks for devices only when it is initialised
-        sd = self._library = self._library or _load()
-        try:
-            if not sd._initialized:
-                sd._initialize()
-            feed = Feed(ms_to_samples(RING_MS), self.written_samples, priority.raise_thread)
-            stream = sd.RawOutputStream(
-                samplerate=SAMPLE_RATE, blocksize=BLOCK_SAMPLES, latency=LATENCY_S,
-                channels=1, dtype=PCM_DTYPE.name, device=self._wanted,
-                callback=feed.callback, finished_callback=feed.finished,
-            )  # fmt: skip
-            name = str(sd.query_devices(stream.device)["name"])
-        except (ValueError, sd.PortAudioError) as error:
-            raise DeviceUnavailable(self._sentence(error)) from None
+        self._feed, self._depth_s = opened.feed, opened.latency_s
+        # It may have been set while the device was opened.
+        self._feed.gain.volume = self._volume
         # A start takes a block more than the device holds, at once.
-        whole = round(stream.latency * SAMPLE_RATE) + BLOCK_SAMPLES
-        self._prime_samples = min(whole, ms_to_samples(RING_MS))
-        self._feed, self._stream = feed, stream
-        return name
+        whole = round((opened.latency_s + BLOCK_S) * self._feed.rate)
+        self._prime_frames = min(whole, self._feed.ring.capacity_bytes // SAMPLE_BYTES)
+        self._go_to(position)
+        self._watch = Watch(opened.latency_s, stalled=stalled)
+        self._moved = False
+        self._sleep.slept_s(self._asleep_s())
+        self.device = opened.name
+        self.on_change()
 
-    def _sentence(self, error: Exception) -> str:
-        if self._wanted is not None:
-            return (
-                f"The sound device {self._wanted!r} cannot be used ({error}); "
-                f"python -m sounddevice lists those there are."
-            )
-        return f"There is no sound device ({error}); connect one or start the sound server."
-
-    def _start(self) -> None:
-        if self._running:
+    async def _begin(self) -> None:
+        """Starts the stream, or opens it afresh first: then there is nothing in the ring yet."""
+        slept_s = self._sleep.slept_s(self._asleep_s())
+        await self._ask_default()
+        if slept_s or self._is_due:
+            with trio.CancelScope(shield=True):
+                await self._open(fresh=bool(slept_s) or self._moved)
             return
-        stream = self._stream
-        self._feed.ended = self._feed.silent = False
         try:
-            stream.start()
-        except self._library.PortAudioError as error:
-            raise DeviceUnavailable(f"The sound device does not start ({error}).") from None
-        self._running = stream is self._stream  # not if it hung, and was given up
+            await self._quick(partial(self._output.start, self._feed))
+        except DeviceUnavailable:
+            self._lose()
+            raise
+        now_s = time.monotonic()
+        self._watch.begin(now_s)
+        self._sleep_due_s = now_s + SLEEP_POLL_S
+        self._default_due_s = now_s + DEFAULT_POLL_S
 
-    def _abort(self) -> None:
-        if self._running:
-            self._running = False
-            self._stream.abort()
+    async def _fade(self) -> None:
+        """Fades out, and waits until that was heard; what takes too long is cut off."""
+        with trio.move_on_after(STOP_LIMIT_S):
+            self._feed.fade = True
+            while self._feed.fade and not self._feed.ended:  # noqa: ASYNC110 - see `POLL_S`
+                await trio.sleep(POLL_S)
+            _, leaves_s = self._feed.mark
+            await trio.sleep(max(leaves_s - time.monotonic(), 0.0))
 
-    def _close(self) -> None:
-        self._running = False
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
-        # It would close the streams that hang, and so hang itself.
-        if self._library is not None and self._library._initialized and not self._left:
-            with suppress(self._library.PortAudioError):
-                self._library._terminate()
+    def _rest(self) -> None:
+        """The stream was stopped."""
+        self._report()
+        if self._watch.stalled:
+            self._watch.rest()
+            self.on_change()
+        self._patience.reset()
 
+    def _lose(self) -> None:
+        """The device is gone; what it did not play is kept."""
+        position = self._heard_position(self._feed.called_s)
+        there = self.device is not None
+        self.device = None
+        self._output.running = False
+        self._report()
+        self._feed.given_up = True  # the audio thread may still have it
+        self._feed = Feed(1)
+        self._go_to(position)
+        self._depth_s = 0.0
+        self._watch = Watch(0.0)
+        self._patience.reset()
+        if there:
+            self.on_change()
 
-def _load() -> Any:
-    """The sounddevice module.
+    # --- looking after it while it plays ------------------------------------------------------
 
-    Raises:
-        DeviceUnavailable: it does not find the PortAudio library.
-    """
-    try:
-        import sounddevice  # not before it is needed: it looks for the library and for devices
-    except OSError:
-        raise DeviceUnavailable(
-            "PortAudio is not installed, so nothing can be heard; on Debian and Ubuntu, "
-            "`sudo apt install libportaudio2` brings it."
-        ) from None
-    # We close what we open. At the exit of a process whose sound system hangs this would hang too.
-    atexit.unregister(sounddevice._exit_handler)
-    return sounddevice
+    async def _look(self) -> None:
+        """Sees to it that the device plays.
+
+        Raises:
+            DeviceUnavailable: it does not, and is lost.
+        """
+        self._check()
+        if not self._output.running:
+            return
+        if self._feed.ended:
+            name = self.device
+            self._lose()
+            raise DeviceUnavailable(f"The sound device {name!r} went away.")
+        now_s = time.monotonic()
+        if now_s >= self._sleep_due_s:
+            self._sleep_due_s = now_s + SLEEP_POLL_S
+            self._look_for_sleep()
+        if now_s >= self._default_due_s:
+            self._default_due_s = now_s + DEFAULT_POLL_S
+            await self._ask_default()
+        self._count_waits()
+        await self._look_for_stall(now_s)
+
+    def _look_for_sleep(self) -> None:
+        slept_s = self._sleep.slept_s(self._asleep_s())
+        if slept_s:
+            self._lose()
+            raise DeviceUnavailable(
+                f"The machine was asleep for {slept_s:.0f} s, so the sound device is opened anew.",
+                slept_s=slept_s,
+            )
+
+    async def _ask_default(self) -> None:
+        """Asks for the default device where PortAudio does not follow it."""
+        if self._default is not None:
+            try:
+                # None now: nobody knows what is to come, so what is open is kept.
+                default = await self._call(self._default_output, QUICK_LIMIT_S)
+            except DeviceUnavailable:
+                return
+            self._moved = default not in (None, self._default)
+
+    async def _look_for_stall(self, now_s: float) -> None:
+        before = self._watch.stalled
+        stalled = self._watch.look(now_s, self._feed.called_s)
+        if stalled != before:
+            if stalled:
+                log.warning("the sound device stands still", device=self.device)
+            else:
+                log.info("the sound device goes on", device=self.device)
+                self._patience.reset()
+            self.on_change()
+        if stalled and (self._moved or self._patience.is_over(now_s)):
+            log.info("opening the sound device afresh", device=self.device)
+            with trio.CancelScope(shield=True):
+                await self._quick(self._output.abort)
+                await self._open(fresh=True)
+
+    def _count_waits(self) -> None:
+        """Sees to the depth of the device; another one is taken at the next start."""
+        now_s = self.written_samples / SAMPLE_RATE
+        waits, self._feed.waits = self._feed.waits, 0
+        self._waits += waits
+        changed = [self._ladder.trouble(now_s) for _ in range(waits)] or [self._ladder.well(now_s)]
+        if any(changed):
+            log.info("the sound device is to hold", ms=self._ladder.depth_ms)
+
+    def _report(self) -> None:
+        """What the audio thread could not say itself."""
+        self._count_waits()
+        if self._waits:
+            log.warning("the sound device had to wait for this machine", times=self._waits)
+        if self._feed.failures:
+            log.error("the audio callback failed", blocks=self._feed.failures)
+        self._waits = self._feed.failures = 0
+
+    # --- PortAudio, in the worker's thread ----------------------------------------------------
+
+    async def _call(self, action: Callable[[], T], limit_s: float, *, leave: bool = False) -> T:
+        try:
+            return await self._worker.call(action, limit_s, leave=leave)
+        except Hangs as hangs:
+            if hangs.left:
+                self._output.leave()
+            raise DeviceUnavailable(
+                "The sound system does not answer; see whether it is running."
+            ) from None
+
+    async def _quick(self, action: Callable[[], None]) -> None:
+        """An action on the stream; if it hangs, the stream is left with it, and lost."""
+        try:
+            await self._call(action, QUICK_LIMIT_S, leave=True)
+        except DeviceUnavailable:
+            self._lose()
+            raise

@@ -18,6 +18,7 @@ import trio
 from engine.audio import SAMPLE_BYTES, SAMPLE_RATE, pcm_samples
 
 from .base import DeviceUnavailable
+from .gain import Gain, checked
 
 T = TypeVar("T")
 
@@ -61,12 +62,25 @@ class WavSink:
     """
 
     name = "wav"
+    stalled = False
+    depth_ms = 0.0
 
     def __init__(self, path: Path) -> None:
         self.device: str | None = None
         self.written_samples = 0
+        self.on_change: Callable[[], object] = lambda: None
+        self._gain = Gain()
         self._path = path
         self._file: _WavFile | None = None
+
+    @property
+    def volume(self) -> float:
+        """See `Sink`. What is written from now on is scaled."""
+        return self._gain.volume
+
+    @volume.setter
+    def volume(self, volume: float) -> None:
+        self._gain.volume = checked(volume)
 
     async def open(self) -> None:
         """See `Sink`."""
@@ -77,7 +91,9 @@ class WavSink:
     async def write(self, pcm: bytes) -> None:
         """See `Sink`."""
         file = self._opened()
-        await self._attempt(lambda: file.append(pcm))
+        scaled = bytearray(pcm)
+        self._gain.apply(memoryview(scaled))
+        await self._attempt(lambda: file.append(bytes(scaled)))
         self.written_samples += pcm_samples(pcm)
 
     async def dry(self) -> None:
@@ -94,9 +110,8 @@ class WavSink:
         """See `Sink`. What was written is there."""
         await trio.lowlevel.checkpoint()
 
-    async def stop(self) -> int:
+    async def stop(self, *, cut: bool = False) -> int:
         """See `Sink`. What was written stays in the file."""
-        self._opened()
         await trio.lowlevel.checkpoint()
         return self.written_samples
 

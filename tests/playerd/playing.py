@@ -150,9 +150,10 @@ class Unplugged(NullSink):
         await super().write(pcm)
         self._still_there()
 
-    async def stop(self) -> int:
-        self._still_there()
-        return await super().stop()
+    async def stop(self, *, cut: bool = False) -> int:
+        if not self.plugged:
+            self.device = None
+        return await super().stop(cut=cut)
 
     def _still_there(self) -> None:
         if not self.plugged:

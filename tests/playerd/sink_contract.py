@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 
 import numpy as np
+import structlog
 import trio
 
 from engine.audio import PCM_DTYPE, SAMPLE_RATE, ms_to_samples
@@ -32,9 +33,11 @@ def noise(ms: float, seed: int = 1) -> bytes:
 
 async def closed_until_opened(sink: Sink) -> None:
     assert sink.device is None
-    for attempt in (sink.write(noise(20)), sink.dry(), sink.drain(), sink.stop()):
+    for attempt in (sink.write(noise(20)), sink.dry(), sink.drain()):
         await unavailable(attempt)
-    assert sink.written_samples == 0
+    assert await sink.stop() == await sink.stop(cut=True) == sink.written_samples == 0
+    assert sink.depth_ms == 0
+    assert not sink.stalled
     await sink.open()
     assert sink.device
     assert sink.name
@@ -164,6 +167,57 @@ async def closing_may_be_repeated_and_undone(sink: Sink) -> None:
     await sink.played(written + ms_to_samples(200))
 
 
+async def a_cut_stop_gives_up_what_was_not_heard(sink: Sink) -> None:
+    await sink.open()
+    for _ in range(4):
+        await sink.write(noise(100))
+    heard = await sink.stop(cut=True)
+    assert sink.name == "wav" or 0 < heard < sink.written_samples
+    with trio.fail_after(0.001):
+        await sink.played(sink.written_samples)
+    await sink.write(noise(100))
+    await sink.drain()
+    assert await sink.stop(cut=True) == sink.written_samples == ms_to_samples(500)
+
+
+async def a_volume_changes_no_position(sink: Sink) -> None:
+    assert sink.volume == 1.0
+    await sink.open()
+    await sink.write(noise(100))
+    for volume in (0.5, 0.0, 1.0, 0.25):
+        sink.volume = volume
+        assert sink.volume == volume
+        await sink.write(noise(50))
+    await sink.drain()
+    await sink.played(ms_to_samples(300))
+    assert sink.written_samples == ms_to_samples(300)
+    await sink.aclose()
+    await sink.open()
+    assert sink.volume == 0.25
+    for wrong in (-0.01, 1.01, float("nan")):
+        try:
+            sink.volume = wrong
+        except ValueError as error:
+            assert str(error).endswith(".")
+        else:
+            raise AssertionError("it should have been refused")
+    assert sink.volume == 0.25
+
+
+async def a_sink_that_plays_is_not_stalled(sink: Sink) -> None:
+    changes = []
+    await sink.open()
+    sink.on_change = lambda: changes.append(sink.stalled)
+    assert (sink.depth_ms > 0) == (sink.name != "wav")
+    for _ in range(8):
+        await sink.write(noise(100))
+        assert not sink.stalled
+    await sink.drain()
+    await trio.sleep(0.7)  # nor is one that rests
+    assert not sink.stalled
+    assert changes == []
+
+
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
@@ -177,6 +231,9 @@ CHECKS: dict[str, Check] = {
         stopping_before_it_began,
         it_keeps_no_more_in_hand_than_a_moment,
         closing_may_be_repeated_and_undone,
+        a_cut_stop_gives_up_what_was_not_heard,
+        a_volume_changes_no_position,
+        a_sink_that_plays_is_not_stalled,
     )
 }
 
@@ -202,6 +259,8 @@ def main() -> None:
             print(error.message)
             sys.exit(1)
         return
+    # What the sink has to say of this machine is not the report.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     failures = {}
     for name, check in CHECKS.items():
         try:

@@ -10,10 +10,29 @@ import numpy as np
 import pytest
 
 from engine.audio import PCM_DTYPE, faded_out, ms_to_samples
-from playerd.sinks.feed import FADE_SAMPLES, Feed
+from playerd.sinks import feed as module
+from playerd.sinks.feed import Feed
 from tests.playerd.sink_contract import noise
 
 BLOCK = 480
+FADE_SAMPLES = ms_to_samples(5)
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @dataclass
@@ -33,8 +52,13 @@ def block(feed: Feed, times: object = None, *, late: bool = False) -> bytes:
     return bytes(out)
 
 
+def near(handed: int, leaves_s: float) -> object:
+    """A mark, however its time was rounded."""
+    return (handed, pytest.approx(leaves_s))
+
+
 def test_blocks_come_out_as_they_went_in_and_then_silence() -> None:
-    feed = Feed(ms_to_samples(200), 0)
+    feed = Feed(ms_to_samples(200))
     pcm = noise(50)  # two blocks and a half
     feed.ring.write(pcm)
     assert block(feed) + block(feed) == pcm[: 4 * BLOCK]
@@ -44,31 +68,98 @@ def test_blocks_come_out_as_they_went_in_and_then_silence() -> None:
     assert block(feed) == bytes(2 * BLOCK)
 
 
-def test_the_mark_says_when_the_last_sample_leaves() -> None:
-    feed = Feed(ms_to_samples(200), 1000)
+def test_the_mark_says_when_the_last_sample_leaves(clock: Clock) -> None:
+    feed = Feed(ms_to_samples(200))
     feed.ring.write(noise(30))
-    before_s = time.monotonic()
     block(feed)
-    handed, leaves_s = feed.mark
-    assert handed == 1480
-    assert 0.1 <= leaves_s - before_s <= 0.1 + (time.monotonic() - before_s)
+    assert feed.mark == near(480, 1000.1)
+    clock.now_s += 0.02
     block(feed)
     mark = feed.mark
-    assert mark[0] == 1000 + 720
+    assert mark == near(720, 1000.02 + 0.08 + 0.01)
+    clock.now_s += 0.02
     block(feed)
     assert feed.mark == mark, "silence is nobody's sample"
 
 
+def test_after_the_device_stood_still_the_last_sample_leaves_later(clock: Clock) -> None:
+    feed = Feed(ms_to_samples(200))
+    feed.depth_s = 0.06
+    feed.ring.write(noise(30))
+    for _ in range(3):
+        block(feed)
+        clock.now_s += 0.02
+    clock.now_s += 2.0
+    block(feed)
+    # Since the last sample the device was given ten milliseconds of silence and a block more.
+    handed, leaves_s = feed.mark
+    assert handed == 720
+    assert leaves_s == pytest.approx(clock.now_s + 0.08 - 0.03)
+
+
+def test_a_new_start_owes_nothing_of_the_one_before(clock: Clock) -> None:
+    feed = Feed(ms_to_samples(200))
+    feed.depth_s = 0.06
+    feed.ring.write(noise(30))
+    block(feed)
+    feed.finished()
+    feed.begin()
+    assert (feed.mark, feed.called_s) == ((480, 0.0), 0.0)
+    assert not feed.ended
+    clock.now_s += 100
+    block(feed)
+    assert feed.waits == 0
+    assert feed.called_s == clock.now_s
+
+
+@pytest.mark.parametrize("channels", [2, 6])
+def test_all_channels_get_the_same(channels: int) -> None:
+    feed = Feed(ms_to_samples(200), channels=channels)
+    pcm = noise(30)
+    feed.ring.write(pcm)
+    out = bytearray(b"\x55" * (2 * channels * BLOCK))
+    for expected in (pcm[: 2 * BLOCK], pcm[2 * BLOCK :] + bytes(BLOCK)):
+        feed.callback(out, BLOCK, Times(), Status())
+        frames = np.frombuffer(out, PCM_DTYPE).reshape(BLOCK, channels)
+        for channel in range(channels):
+            assert frames[:, channel].tobytes() == expected
+    assert feed.mark[0] == 720
+
+
+@pytest.mark.parametrize("rate", [44_100, 48_000])
+def test_another_rate(rate: int, clock: Clock) -> None:
+    feed = Feed(rate // 5, rate=rate)
+    feed.ring.write(bytes(np.full(rate // 10, 8000, PCM_DTYPE).tobytes()))
+    frames = rate // 50
+    out = bytearray(2 * frames)
+    feed.callback(out, frames, Times(), Status())
+    assert feed.mark == near(frames, 1000.1)
+    feed.fade = True
+    feed.callback(out, frames, Times(), Status())
+    assert np.count_nonzero(np.frombuffer(out, PCM_DTYPE)) == pytest.approx(rate * 0.005, abs=2)
+
+
+def test_the_volume_is_heard_at_the_next_block() -> None:
+    feed = Feed(ms_to_samples(200), volume=0.5)
+    pcm = noise(80)
+    half = np.rint(np.frombuffer(pcm, PCM_DTYPE) * 0.5).astype(PCM_DTYPE).tobytes()
+    feed.ring.write(pcm)
+    assert block(feed) == half[: 2 * BLOCK]
+    feed.gain.volume = 1.0
+    block(feed)
+    assert block(feed) == pcm[4 * BLOCK : 6 * BLOCK]
+
+
 @pytest.mark.parametrize("dac_s", [0.0, 1e9])
 def test_a_device_that_does_not_know_the_time(dac_s: float) -> None:
-    feed = Feed(ms_to_samples(200), 0)
+    feed = Feed(ms_to_samples(200))
     feed.ring.write(noise(30))
     block(feed, Times(outputBufferDacTime=dac_s))
     assert feed.mark[1] - time.monotonic() < 1.1
 
 
 def test_a_fade_takes_5_ms_and_forgets_the_rest() -> None:
-    feed = Feed(ms_to_samples(200), 0)
+    feed = Feed(ms_to_samples(200))
     pcm = noise(100)
     feed.ring.write(pcm)
     block(feed)
@@ -77,7 +168,7 @@ def test_a_fade_takes_5_ms_and_forgets_the_rest() -> None:
     expected = faded_out(pcm[2 * BLOCK : 2 * (BLOCK + FADE_SAMPLES)])
     assert out == expected + bytes(2 * (BLOCK - FADE_SAMPLES))
     assert not feed.fade
-    assert feed.waiting_samples == 0
+    assert feed.waiting_frames == 0
     assert feed.mark[0] == BLOCK + FADE_SAMPLES
     assert block(feed) == bytes(2 * BLOCK)
 
@@ -92,30 +183,48 @@ def test_a_fade_falls_to_silence_without_a_step(samples: int) -> None:
 
 
 def test_a_fade_with_nothing_left_is_done_at_once() -> None:
-    feed = Feed(ms_to_samples(200), 0)
+    feed = Feed(ms_to_samples(200))
     feed.fade = True
     assert block(feed) == bytes(2 * BLOCK)
     assert not feed.fade
 
 
 def test_whatever_happens_the_callback_gives_silence() -> None:
-    feed = Feed(ms_to_samples(200), 0)
+    feed = Feed(ms_to_samples(200))
     feed.ring.write(noise(30))
     assert block(feed, object()) == bytes(2 * BLOCK)
     assert feed.failures == 1
     assert block(feed) == noise(30)[: 2 * BLOCK]
 
 
-def test_the_device_says_when_it_had_to_wait() -> None:
-    feed = Feed(ms_to_samples(200), 0)
+@pytest.mark.parametrize(
+    ("late_s", "flag", "waits"),
+    [
+        (0.02, False, 0),
+        (0.02, True, 1),
+        (0.06, False, 0),
+        (0.07, False, 1),
+        (0.07, True, 1),  # one trouble that is told twice
+        (0.49, False, 1),
+        (0.6, True, 0),  # it stood still for a reason that is not ours
+    ],
+)
+def test_the_device_says_when_it_had_to_wait(
+    clock: Clock, late_s: float, flag: bool, waits: int
+) -> None:
+    feed = Feed(ms_to_samples(200))
+    feed.depth_s = 0.065
     block(feed)
-    block(feed, late=True)
-    assert feed.waits == 1
+    clock.now_s += late_s
+    block(feed, late=flag)
+    assert feed.waits == waits
 
 
 def test_every_new_audio_thread_is_told_of_once() -> None:
     told: list[int] = []
-    feed = Feed(ms_to_samples(200), 0, lambda: told.append(threading.get_native_id()))
+    feed = Feed(
+        ms_to_samples(200), on_first_callback=lambda: told.append(threading.get_native_id())
+    )
     feed.ring.write(noise(100))
 
     def two_blocks() -> None:
@@ -133,7 +242,7 @@ def test_a_priority_that_fails_costs_no_more_than_a_block() -> None:
     def fail() -> None:
         raise OSError
 
-    feed = Feed(ms_to_samples(200), 0, fail)
+    feed = Feed(ms_to_samples(200), on_first_callback=fail)
     pcm = noise(40)
     feed.ring.write(pcm)
     assert block(feed) == bytes(2 * BLOCK)

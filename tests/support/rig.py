@@ -1,8 +1,9 @@
 """A loudspeaker for tests: a private PulseAudio whose sinks are silent and can be listened to.
 
 The server, its configuration and its socket live in one folder; only child processes that are
-given `Rig.environment` see it. What a program plays on the sink `s24` is captured sample for
-sample: the sink takes 24 kHz mono s16, so nothing is resampled on the way.
+given `Rig.environment` see it. What a program plays on the sinks `s24` and `other` is captured
+sample for sample: they take 24 kHz mono s16, so nothing is resampled on the way. `s44` and `s48`
+are stereo at these rates, as sound cards are.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ _SCRIPT = """\
 load-module module-native-protocol-unix auth-anonymous=1 socket={folder}/native
 load-module module-null-sink sink_name=s24 format=s16le rate=24000 channels=1 channel_map=mono \
 norewinds=1
+load-module module-null-sink sink_name=other format=s16le rate=24000 channels=1 channel_map=mono \
+norewinds=1
+load-module module-null-sink sink_name=s44 format=s16le rate=44100 channels=2 norewinds=1
+load-module module-null-sink sink_name=s48 format=s16le rate=48000 channels=2 norewinds=1
 load-module module-null-sink sink_name=unheard format=s16le rate=24000 channels=1 norewinds=1
 set-default-sink s24
 set-default-source unheard.monitor
@@ -52,9 +57,15 @@ _ALSA = """\
 </usr/share/alsa/alsa.conf>
 pcm.!default {{ type pulse server "unix:{folder}/native" hint {{ show on description "rig" }} }}
 ctl.!default {{ type pulse server "unix:{folder}/native" }}
-pcm.s24 {{ type pulse server "unix:{folder}/native" device "s24" \
+"""
+
+_ALSA_DEVICE = """\
+pcm.{sink} {{ type pulse server "unix:{folder}/native" device "{sink}" \
 hint {{ show on description "rig" }} }}
 """
+
+#: rate and channels of the sinks that can be listened to
+FORMS = {"s24": (24_000, 1), "other": (24_000, 1), "s44": (44_100, 2), "s48": (48_000, 2)}
 
 
 class Rig:
@@ -72,7 +83,8 @@ class Rig:
         self._server: subprocess.Popen[bytes] | None = None
         (folder / "daemon.conf").write_text(_DAEMON)
         (folder / "script.pa").write_text(_SCRIPT.format(folder=folder))
-        (folder / "asound.conf").write_text(_ALSA.format(folder=folder))
+        alsa = [_ALSA, *(_ALSA_DEVICE.replace("{sink}", sink) for sink in FORMS)]
+        (folder / "asound.conf").write_text("".join(alsa).format(folder=folder))
         self.environment = {
             **os.environ,
             "HOME": str(folder),
@@ -114,10 +126,22 @@ class Rig:
             server.kill()
             server.wait()
 
+    def die(self) -> None:
+        """Ends the server at once, as a crash does."""
+        server, self._server = self._server, None
+        assert server is not None
+        server.kill()
+        server.wait()
+
     def freeze(self) -> None:
         """The server stops answering, as a sound system that hangs. `down` still ends it."""
         assert self._server is not None
         self._server.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """The server goes on."""
+        assert self._server is not None
+        self._server.send_signal(signal.SIGCONT)
 
     def control(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """Runs `pactl`."""
@@ -125,15 +149,29 @@ class Rig:
             ["pactl", *words], env=self.environment, capture_output=True, timeout=PATIENCE_S
         )
 
+    def rate(self, sink: str) -> int:
+        """Frames a second of a sink, now: one that nobody uses takes the rate of what comes."""
+        (line,) = (
+            line
+            for line in self.control("list", "short", "sinks").stdout.decode().splitlines()
+            if line.split("\t")[1] == sink
+        )
+        return int(line.split()[-2].removesuffix("Hz"))
+
     @contextmanager
-    def capture(self) -> Iterator[Path]:
-        """Records what is played on `s24`; the file it yields is complete after the block."""
+    def capture(self, sink: str = "s24") -> Iterator[Path]:
+        """Records what is played on a sink; the file it yields is complete after the block.
+
+        It has as many channels as the sink.
+        """
+        rate, channels = FORMS[sink]
         path = self._folder / f"capture-{time.monotonic_ns()}.raw"
         with path.open("wb") as output:
             recorder = subprocess.Popen(
                 [
-                    "parec", "--device=s24.monitor", "--raw", "--format=s16le", "--rate=24000",
-                    "--channels=1", "--channel-map=mono", "--latency-msec=20",
+                    "parec", f"--device={sink}.monitor", "--raw", "--format=s16le",
+                    f"--rate={rate}", f"--channels={channels}", "--latency-msec=20",
+                    *(["--channel-map=mono"] if channels == 1 else []),
                 ],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -143,7 +181,7 @@ class Rig:
                 self._wait(lambda: path.stat().st_size > 0, "the recorder does not record")
                 yield path
                 # What was played is recorded when as much again as lies between the two is.
-                enough = path.stat().st_size + 48_000 * 3 // 10
+                enough = path.stat().st_size + 2 * channels * rate * 3 // 10
                 self._wait(lambda: path.stat().st_size >= enough, "the recorder has stopped")
             finally:
                 recorder.send_signal(signal.SIGINT)
