@@ -366,27 +366,32 @@ async def test_a_listener_that_does_not_listen_can_still_say_something(
         assert comparable(events) == whole
 
 
-@pytest.mark.parametrize("said", [1, 2])
+@pytest.mark.parametrize("breaks", [False, True])
 async def test_an_end_that_is_on_its_way_at_the_end_is_no_error(
-    settings: Settings, idle_clock: MockClock, said: int
+    settings: Settings, idle_clock: MockClock, breaks: bool
 ) -> None:
     async with behind(settings) as (_, network):
-        ended: list[int] = []
+        ended = 0
 
         async def end(stream: Stream) -> None:
+            nonlocal ended
             await stream.end()
-            ended.append(1)
+            ended += 1
 
         async with WebSocketSpeak(network.url, TOKEN)(LIVE) as stream:
             await stream.append("One two.")
-            network.cut_after(Place("up", 1))  # it arrives, and nobody is told
+            await stream.flush()
+            while not isinstance(await anext(stream), Flushed):
+                pass
+            if breaks:
+                network.cut_after(Place("up", 1))  # it arrives, and nobody is told
             async with trio.open_nursery() as nursery:
-                for _ in range(said):
+                for _ in range(3):  # the stream is over when the second one arrives
                     nursery.start_soon(end, stream)
                 events = [event async for event in stream]
             await stream.end()
         assert isinstance(events[-1], Done)
-        assert ended == [1] * said
+        assert ended == 3
 
 
 async def test_a_server_that_is_full_for_a_moment_is_tried_again(
@@ -573,7 +578,7 @@ async def ended_s(served: Served) -> float:
 async def test_a_stream_outlives_a_break_and_not_a_goodbye(
     settings: Settings, idle_clock: MockClock, live: bool, leaving: str, lives_s: float
 ) -> None:
-    async with serving(settings, ToneVoice(rtf=1000), patience_s=1e6) as served:
+    async with serving(settings, ToneVoice(rtf=1000), patience_s=1_000.0) as served:
         async with served.client() as owner:
             await (owner.ask("open") if live else owner.ask("speak", text=TEXT))
             await owner.until("stream.opened")
@@ -592,7 +597,7 @@ async def test_a_stream_outlives_a_break_and_not_a_goodbye(
 async def test_who_follows_hears_the_end_though_the_owner_is_gone(
     settings: Settings, idle_clock: MockClock, politely: bool
 ) -> None:
-    async with serving(settings, ToneVoice(rtf=10), patience_s=1e6) as served:
+    async with serving(settings, ToneVoice(rtf=10), patience_s=1_000.0) as served:
         async with served.client() as owner, served.client() as ear:
             number = await owner.speak(TEXT)
             await ear.ask("subscribe", stream=number)
@@ -607,7 +612,7 @@ async def test_who_follows_hears_the_end_though_the_owner_is_gone(
 async def test_who_subscribes_to_an_orphan_by_its_number_owns_it(
     settings: Settings, idle_clock: MockClock, goodbye: bool, live: bool
 ) -> None:
-    async with serving(settings, ToneVoice(rtf=1000), patience_s=1e6) as served:
+    async with serving(settings, ToneVoice(rtf=1000), patience_s=1_000.0) as served:
         async with served.client() as owner:
             answer = await (owner.ask("open") if live else owner.ask("speak", text=TEXT))
             await owner.drop()
@@ -625,10 +630,30 @@ async def test_who_subscribes_to_an_orphan_by_its_number_owns_it(
             assert lived_s == pytest.approx(0.0 if goodbye else GRACE_S, abs=0.1)
 
 
+async def test_who_has_heard_all_that_was_made_is_waited_for_no_longer(
+    settings: Settings, idle_clock: MockClock
+) -> None:
+    # It comes to rest while nobody follows; who comes back has nothing to read, and moves it on.
+    async with serving(settings, patience_s=1_000.0, max_lead_ms=1_000) as served:
+        async with served.client() as wire:
+            number = await wire.speak(LONG)
+            await wire.ask("unsubscribe", stream=number)
+            live = served.server.streams.find(number)
+            assert live is not None
+            await trio.sleep(1.0)
+            made = live.log.next_seq
+            await trio.sleep(100.0)
+            assert live.log.next_seq == made, "it is at rest"
+            wire.seen.clear()
+            await wire.ask("subscribe", stream=number, from_seq=made)
+            await wire.until("stream.done")
+            assert wire.frames(number)[0].seq == made
+
+
 async def test_who_follows_all_does_not_own_an_orphan(
     settings: Settings, idle_clock: MockClock
 ) -> None:
-    async with serving(settings, ToneVoice(rtf=1000), patience_s=1e6) as served:
+    async with serving(settings, ToneVoice(rtf=1000), patience_s=1_000.0) as served:
         async with served.client() as owner:
             await owner.speak(TEXT)
             await owner.drop()
