@@ -17,7 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from engine.audio import PCM_DTYPE, SAMPLE_RATE
 
 #: what a wait for another process may take on a busy machine before the test fails
 PATIENCE_S = 20.0
@@ -158,6 +161,21 @@ class Rig:
         )
         return int(line.split()[-2].removesuffix("Hz"))
 
+    def unload(self, sink: str) -> None:
+        """Takes a sink away, as if it were pulled out."""
+        modules = self.control("list", "short", "modules").stdout.decode().splitlines()
+        (index,) = (line.split("\t")[0] for line in modules if f"sink_name={sink} " in line)
+        assert self.control("unload-module", index).returncode == 0
+
+    def load(self, sink: str) -> None:
+        """Plugs a sink in again."""
+        (line,) = (
+            line
+            for line in _SCRIPT.replace("\\\n", "").splitlines()
+            if f"sink_name={sink} " in line
+        )
+        assert self.control(*line.split()).returncode == 0
+
     @contextmanager
     def capture(self, sink: str = "s24") -> Iterator[Path]:
         """Records what is played on a sink; the file it yields is complete after the block.
@@ -180,9 +198,10 @@ class Rig:
             try:
                 self._wait(lambda: path.stat().st_size > 0, "the recorder does not record")
                 yield path
-                # What was played is recorded when as much again as lies between the two is.
-                enough = path.stat().st_size + 2 * channels * rate * 3 // 10
-                self._wait(lambda: path.stat().st_size >= enough, "the recorder has stopped")
+                if recorder.poll() is None:  # else the sink, or the server, went away
+                    # What was played is recorded when as much again as lies between the two is.
+                    enough = path.stat().st_size + 2 * channels * rate * 3 // 10
+                    self._wait(lambda: path.stat().st_size >= enough, "the recorder has stopped")
             finally:
                 recorder.send_signal(signal.SIGINT)
                 recorder.wait(timeout=PATIENCE_S)
@@ -198,6 +217,39 @@ class Rig:
 
     def _said(self) -> str:
         return (self._folder / "output").read_text(errors="replace")[-2000:]
+
+
+def code(seconds: float, seed: int = 1) -> bytes:
+    """PCM in which every place can be told from every other one, and without a zero."""
+    generator = np.random.default_rng(seed)
+    samples = generator.integers(1, 8000, round(seconds * SAMPLE_RATE))
+    signed = samples * generator.choice([-1, 1], len(samples))
+    return bytes(signed.astype(PCM_DTYPE).tobytes())
+
+
+def parts(capture: bytes, whole: bytes) -> list[range]:
+    """Which samples of a `code` were captured, in the order in which they were.
+
+    Silence between them is left out; a part that is not of the code is `range(-n, 0)`.
+    """
+    found: list[range] = []
+    captured, wanted = np.frombuffer(capture, PCM_DTYPE), np.frombuffer(whole, PCM_DTYPE)
+    loud = np.flatnonzero(captured)
+    at = 0
+    while (next_loud := np.searchsorted(loud, at)) < len(loud):
+        at = int(loud[next_loud])
+        start = whole.find(captured[at : at + 8].tobytes())
+        if start < 0 or start % 2:
+            strange = found.pop() if found and found[-1].stop == 0 else range(0)
+            found.append(range(strange.start - 1, 0))
+            at += 1
+            continue
+        n = min(len(captured) - at, len(wanted) - start // 2)
+        same = captured[at : at + n] == wanted[start // 2 : start // 2 + n]
+        n = n if same.all() else int(np.argmin(same))
+        found.append(range(start // 2, start // 2 + n))
+        at += n
+    return found
 
 
 @pytest.fixture(scope="session")
