@@ -37,7 +37,6 @@ class Sink(Protocol):
     Attributes:
         name: which sink this is: `portaudio`, `wav`, `null`.
         device: what people call the device; None while it is not open.
-        written_samples: samples given to it so far.
         volume: from 0.0 to 1.0, which leaves all samples as they are. What was written and not
             played may be scaled too. Anything else is a ValueError.
         on_change: called when `device`, `stalled` or `depth_ms` have changed.
@@ -45,9 +44,12 @@ class Sink(Protocol):
 
     name: str
     device: str | None
-    written_samples: int
     volume: float
     on_change: Callable[[], object]
+
+    @property
+    def written_samples(self) -> int:
+        """Samples given to it so far."""
 
     @property
     def stalled(self) -> bool:

@@ -22,15 +22,15 @@ from functools import partial
 import structlog
 import trio
 
-from engine.audio import SAMPLE_BYTES, SAMPLE_RATE, is_audible, ms_to_samples, pcm_samples
+from engine.audio import SAMPLE_BYTES, SAMPLE_RATE, is_audible
 
 from ..ladder import Ladder
 from . import coreaudio, sleep
 from .base import DeviceUnavailable
-from .convert import Converter
 from .feed import Feed
 from .gain import checked
 from .output import BLOCK_S, Opened, Output
+from .unheard import Unheard
 from .watch import Patience, Sleep, Watch
 from .worker import Hangs, T, Worker
 
@@ -47,8 +47,6 @@ DEFAULT_POLL_S = 1.0
 CALL_LIMIT_S = 3.0
 #: the same for starting, aborting and closing a stream, which take one or two
 QUICK_LIMIT_S = 0.4
-#: what is converted at a time
-PIECE_BYTES = ms_to_samples(20) * SAMPLE_BYTES
 
 
 class PortAudioSink:
@@ -70,17 +68,13 @@ class PortAudioSink:
         asleep_s: Callable[[], float] = sleep.asleep_s,
     ) -> None:
         self.device: str | None = None
-        self.written_samples = 0
         self.on_change: Callable[[], object] = lambda: None
         self._volume = 1.0
         self._worker = Worker()
         self._output = Output(int(device) if device and device.isdigit() else device)
         self._feed = Feed(1)
         self._prime_frames = 0
-        self._converter = Converter(SAMPLE_RATE)
-        self._kept = bytearray()  # the newest of what was written, at least all that was not heard
-        self._backlog = bytearray()  # of that, what was not yet converted ...
-        self._ready = bytearray()  # ... and what was, and is not yet in the ring
+        self._unheard = Unheard()
         self._ladder = Ladder()
         self._depth_s = 0.0
         self._watch = Watch(0.0)
@@ -101,6 +95,11 @@ class PortAudioSink:
         return self._worker.busy_s
 
     # --- Sink ---------------------------------------------------------------------------------
+
+    @property
+    def written_samples(self) -> int:
+        """See `Sink`."""
+        return self._unheard.written_samples
 
     @property
     def volume(self) -> float:
@@ -131,18 +130,13 @@ class PortAudioSink:
         self._check()
         if self._output.running and self._is_due and not is_audible(pcm):
             await self.drain()  # nobody hears it: the next start is with another stream
-        heard = self._heard_position(self._feed.called_s)
-        kept_from = self.written_samples - len(self._kept) // SAMPLE_BYTES
-        del self._kept[: max(heard - kept_from, 0) * SAMPLE_BYTES]
-        self._kept += pcm
-        self._backlog += pcm
-        self.written_samples += pcm_samples(pcm)
+        self._unheard.add(pcm, self._heard_position(self._feed.called_s))
         while True:
             await self._look()
-            self._pour()
+            self._unheard.pour(self._feed.ring)
             if not self._output.running and self._feed.waiting_frames >= self._prime_frames:
                 await self._begin()
-            if not (self._backlog or self._ready):
+            if not self._unheard.waits:
                 break
             await trio.sleep(POLL_S)
         await trio.lowlevel.checkpoint()
@@ -152,18 +146,17 @@ class PortAudioSink:
         self._check()
         while True:
             await self._look()
-            self._pour()
+            self._unheard.pour(self._feed.ring)
             waiting = self._feed.waiting_frames
-            if not (self._backlog or self._ready) and waiting <= 2 * BLOCK_S * self._feed.rate:
+            if not self._unheard.waits and waiting <= 2 * BLOCK_S * self._feed.rate:
                 # No sooner: if more is written in time, it is to follow without a break.
-                self._ready += self._converter.end()
-                self._pour()
+                self._unheard.end(self._feed.ring)
                 waiting = self._feed.waiting_frames
             if not self._output.running:
                 if not waiting:
                     break
                 await self._begin()  # little as it is, no more will come soon
-            elif self._feed.silent and not waiting and not self._backlog:
+            elif self._feed.silent and not waiting and not self._unheard.waits:
                 break
             await trio.sleep(POLL_S)
         await trio.lowlevel.checkpoint()
@@ -200,7 +193,6 @@ class PortAudioSink:
             except DeviceUnavailable as error:
                 log.warning(error.message)
         self._rest()
-        self._kept.clear()
         self._go_to(self.written_samples)
         await trio.lowlevel.checkpoint()
         return heard
@@ -215,19 +207,7 @@ class PortAudioSink:
         finally:
             self._lose()
 
-    # --- what is written ----------------------------------------------------------------------
-
-    def _pour(self) -> None:
-        """Moves what was written on towards the audio thread, as far as there is room."""
-        ring = self._feed.ring
-        while self._ready or self._backlog:
-            if not self._ready:
-                self._ready += self._converter.put(bytes(self._backlog[:PIECE_BYTES]))
-                del self._backlog[:PIECE_BYTES]
-            taken = ring.write(bytes(self._ready[: ring.writable_bytes]))
-            del self._ready[:taken]
-            if self._ready:
-                break
+    # --- positions ----------------------------------------------------------------------------
 
     def _go_to(self, position: int) -> None:
         """The next sample to be played is this one; the stream must not be running."""
@@ -235,20 +215,12 @@ class PortAudioSink:
         feed.ring.discard()
         feed.fade = False
         feed.mark = (feed.mark[0], 0.0)
-        self._converter = Converter(feed.rate, position, feed.mark[0])
-        self._ready.clear()
-        self._backlog[:] = self._unheard(position)
-
-    def _unheard(self, position: int) -> bytes:
-        samples = self.written_samples - position
-        return bytes(self._kept[-samples * SAMPLE_BYTES :]) if samples else b""
-
-    # --- positions ----------------------------------------------------------------------------
+        self._unheard.go_to(position, feed.rate, feed.mark[0])
 
     def _left_s(self, position: int) -> float:
         """How long until the samples before `position` have left the device; 0 if they have."""
         handed, leaves_s = self._feed.mark
-        frames = self._converter.frames(position)
+        frames = self._unheard.frames(position)
         if handed < frames:
             return POLL_S
         leaves_s -= (handed - frames) / self._feed.rate
@@ -268,7 +240,7 @@ class PortAudioSink:
         """Up to where samples had left the device when it was alive last."""
         handed, leaves_s = self._feed.mark
         unheard = max(round((leaves_s - alive_s) * self._feed.rate), 0)
-        return self._converter.position(max(handed - unheard, 0))
+        return self._unheard.position(max(handed - unheard, 0))
 
     # --- the device ---------------------------------------------------------------------------
 
