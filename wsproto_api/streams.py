@@ -374,12 +374,13 @@ class Streams:
             live.cancel()
             return
         live.lives_until_s = trio.current_time() + after_s
-        self._nursery.start_soon(self._wait_for_owner, live, live.lives_until_s)
+        self._nursery.start_soon(self._wait_for_owner, live.log.number, live.lives_until_s)
 
-    async def _wait_for_owner(self, live: LiveStream, until_s: float) -> None:
+    async def _wait_for_owner(self, number: int, until_s: float) -> None:
         await trio.sleep_until(until_s)
+        live = self._streams.get(number)  # not held meanwhile: it may be over and forgotten
         # Somebody may have come, and gone again, which began another wait.
-        if live.owner is not None or live.lives_until_s != until_s:
+        if live is None or live.owner is not None or live.lives_until_s != until_s:
             return
         if live.abandoned:
             live.cancel()
