@@ -98,8 +98,8 @@ class EngineServer:
                     self.clients.discard(client)
                     nursery.cancel_scope.cancel()
         finally:  # behind it: what it followed itself would count as followed
-            for live in client.owned if client is not None else ():
-                self.streams.disown(live, grace=not peer.said_goodbye)
+            if client is not None:
+                self.streams.disown(client, grace=not peer.said_goodbye)
 
     def announce(self, live: LiveStream, *, owner: _Client | None = None) -> None:
         """Tells everybody but the owner who follows all streams of a new one."""
@@ -143,10 +143,9 @@ class EngineServer:
 
 
 class _Client:
-    """One client: what it owns and what it follows."""
+    """One client, and what it follows."""
 
     def __init__(self, server: EngineServer, peer: Peer, nursery: trio.Nursery) -> None:
-        self.owned: list[LiveStream] = []
         self._server = server
         self._peer = peer
         self._nursery = nursery
@@ -205,18 +204,19 @@ class _Client:
 
     async def _open(self, message: messages.Speak | messages.Open) -> None:
         # A stream that is made but not yet read counts: it is kept for this client.
-        self.owned = [
-            live for live in self.owned if not live.log.over or live.log.number in self._following
-        ]
+        streams = self._server.streams
+        owned = sum(
+            not live.log.over or live.log.number in self._following
+            for live in streams.owned_by(self)
+        )
         limit = self._server.settings.connection_streams
-        if len(self.owned) >= limit:
+        if owned >= limit:
             raise TooManyStreams(
                 f"The limit of {limit} texts at once on one connection is reached; wait until one "
                 "is over and read.",
                 retry_after_ms=1000,
             )
-        live = await self._server.streams.open(message, self)
-        self.owned.append(live)
+        live = await streams.open(message, self)
         self._server.announce(live, owner=self)
         self._acknowledge(message.id, live.log.number)
         self._follow(live)
@@ -249,7 +249,6 @@ class _Client:
             )
         if live.owner is None and not live.log.over:
             live.owner = self
-            self.owned.append(live)
         self._acknowledge(message.id, message.stream)
         following = self._following.pop(live.log.number, None)
         if following is not None:  # it begins anew

@@ -356,15 +356,20 @@ class Streams:
         self._over.unpark_all()
         self._end_if_alone(live, self._settings.orphan_grace_ms / 1000)
 
-    def disown(self, live: LiveStream, *, grace: bool) -> None:
-        """The owner is gone.
+    def owned_by(self, owner: object) -> list[LiveStream]:
+        """Its streams that are live or kept."""
+        return [live for live in self._streams.values() if live.owner is owner]
+
+    def disown(self, owner: object, *, grace: bool) -> None:
+        """An owner is gone.
 
         Args:
-            live: its stream.
+            owner: of any number of streams.
             grace: whether it may come back: its connection broke, and it did not say goodbye.
         """
-        live.owner = None
-        self._end_if_alone(live, self._settings.orphan_grace_ms / 1000 if grace else 0.0)
+        for live in self.owned_by(owner):
+            live.owner = None
+            self._end_if_alone(live, self._settings.orphan_grace_ms / 1000 if grace else 0.0)
 
     def _end_if_alone(self, live: LiveStream, after_s: float) -> None:
         """Ends a stream that nobody owns, if nobody owns it after this time either."""

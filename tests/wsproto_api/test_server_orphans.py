@@ -55,6 +55,19 @@ async def test_many_that_vanish_do_not_take_all_places(settings: Settings) -> No
             assert (await ear.ask("speak", text="Hi."))["type"] == "ack"
 
 
+async def test_a_stream_that_is_kept_does_not_keep_its_owner(settings: Settings) -> None:
+    async with serving(settings) as served:
+        async with served.client() as owner:
+            numbers = []
+            for _ in range(3):
+                numbers.append(await owner.speak("Hi."))
+                await owner.until("stream.done")
+            streams = [served.server.streams.find(number) for number in numbers]
+            assert {live.owner for live in streams if live is not None} == served.server.clients
+        await served.until(lambda: not served.server.clients)
+        await served.until(lambda: all(live is not None and live.owner is None for live in streams))
+
+
 async def test_a_stream_to_which_nobody_says_anything_ends(
     settings: Settings, mock_clock: MockClock
 ) -> None:
