@@ -48,6 +48,7 @@ from engine.text.g2p import G2P
 from engine.text.lexicon import Lexicon
 from engine.text.lexicon_file import LexiconFile
 from engine.text.runs import refuse_unreadable
+from engine.utterance import Manner, Utterance
 from engine.voices import Voices
 
 log = structlog.get_logger("engine")
@@ -99,9 +100,7 @@ class KokoroService:
             metrics.ACTIVE.dec()
             metrics.STREAMS.labels(outcome).inc()
 
-    def _resolve(
-        self, request: SpeechRequest | LiveRequest, lexicon: Lexicon
-    ) -> pipeline.Utterance:
+    def _resolve(self, request: SpeechRequest | LiveRequest, lexicon: Lexicon) -> Utterance:
         if not 0 <= request.options.pause_scale <= MAX_PAUSE_SCALE:
             raise InvalidRequest(
                 f"The pause_scale is {request.options.pause_scale:g}; it must be from 0 to "
@@ -131,10 +130,10 @@ class KokoroService:
             case _ as never:
                 assert_never(never)
         foreign = languages.mismatch(language, voice)
-        return pipeline.Utterance(
+        return Utterance(
             request=request,
             feed=feed,
-            manner=pipeline.Manner(voice, speed),
+            manner=Manner(voice, speed),
             language=language,
             lexicon=lexicon,
             frame_samples=ms_to_samples(self._settings.frame_ms),
@@ -153,9 +152,7 @@ class KokoroService:
             )
         return TextFeed.of(text)
 
-    def _configure(
-        self, utterance: pipeline.Utterance, voice: str | None, speed: float | None
-    ) -> None:
+    def _configure(self, utterance: Utterance, voice: str | None, speed: float | None) -> None:
         resolved = utterance.manner.voice if voice is None else self._voices.resolve(voice)
         if speed is not None:
             _refuse_speed(speed)

@@ -1,6 +1,6 @@
 """Text to passages and words, phonemes of a segment to audio, with caches; one turn at a time.
 
-Shell. What the pipeline's stages ask for (`pipeline.Voicing`), done with the real model. G2P is
+Shell. What the pipeline's stages ask for (`utterance.Voicing`), done with the real model. G2P is
 called by one task at a time (espeak-ng keeps global state), the model by whoever has the lane.
 """
 
@@ -25,10 +25,10 @@ from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
 from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.vocoder import Vocoder
-from engine.pipeline import Piece, Speech, Utterance
 from engine.text.frontend import TextFrontend
 from engine.text.passage import Passage, Reading
 from engine.turns import Turns
+from engine.utterance import Piece, Speech, Utterance
 from engine.voices import Voices
 
 #: columns of a segment that is decoded whole while others wait (0.8 s), for the warm-up

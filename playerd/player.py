@@ -23,11 +23,10 @@ from engine.errors import (
     InternalError,
     InvalidRequest,
     NotReady,
-    Overloaded,
     StreamCancelled,
     blame,
 )
-from engine.live import Flush, TextFeed
+from engine.live import TextFeed
 from engine.request import (
     Done,
     Frame,
@@ -47,6 +46,7 @@ from .device import Device
 from .forecast import Supply
 from .items import MAX_HELD_SAMPLES, Item, Items, Mode, Outcome, Stage
 from .playout import Phase, Playout
+from .pouring import pour
 from .sinks.base import DeviceUnavailable, Sink
 
 log = structlog.get_logger("player")
@@ -320,7 +320,7 @@ class Player:
         async with self._speak(item.request) as events:
             pouring = trio.CancelScope()
             if item.text is not None:
-                self._nursery.start_soon(_pour, item.text, item.playout, events, pouring)
+                self._nursery.start_soon(pour, item.text, item.playout, events, pouring)
             try:
                 await self._take(item, job, events)
             finally:
@@ -428,29 +428,3 @@ class Player:
             if item in self._items:
                 self._finish(item, outcome)
                 self._changed()
-
-
-async def _pour(text: TextFeed, playout: Playout, stream: Stream, scope: trio.CancelScope) -> None:
-    """Hands text on as it comes, and no faster than it is taken."""
-    with scope:
-        try:
-            while (piece := await text.receive()) is not None:
-                if isinstance(piece, str):
-                    playout.more_text(piece, trio.current_time(), complete=False)
-                await _hand_on(piece, stream)
-            playout.more_text("", trio.current_time(), complete=True)
-            await stream.end()
-        except EngineError as error:  # the stream is over; whoever reads it is told why
-            log.debug("text was not taken", code=error.code)
-
-
-async def _hand_on(piece: str | Flush, stream: Stream) -> None:
-    if isinstance(piece, Flush):
-        await stream.flush(piece.flush_id)
-        return
-    while True:
-        try:
-            await stream.append(piece)
-            return
-        except Overloaded as error:
-            await trio.sleep((error.retry_after_ms or 1000) / 1000)

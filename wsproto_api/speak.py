@@ -66,11 +66,14 @@ class WebSocketSpeak:
             raise raised
 
 
+_ToStream = messages.Append | messages.Flush | messages.End | messages.Configure
+
+
 @dataclass(slots=True, eq=False)
 class _Saying:
     """Something to be said to the stream, until it is answered."""
 
-    message: messages.Append | messages.Flush | messages.End | messages.Configure
+    message: _ToStream
     answered: trio.Event = field(default_factory=trio.Event)
     error: EngineError | None = None
 
@@ -89,11 +92,11 @@ class _RemoteStream:
         self._stream = 0
         self._instance = ""
         self._grace_s = 0.0
-        # where the listener is: the next frame, and what was told behind the last one
         # why the connection ended, or could not be opened again
         self._broken: EngineError = NotReady("")
         self._lives_until_s: float | None = None  # how long to try; None: frames come
         self._pauses = _pauses()
+        # where the listener is: the next frame, and what was told behind the last one
         self._opened = False
         self._owns = True  # not what was over when it was taken up again
         self._next_seq = 0
@@ -143,9 +146,7 @@ class _RemoteStream:
         """See `Stream`."""
         await self._say(messages.Configure(stream=self._stream, voice=voice, speed=speed))
 
-    async def _say(
-        self, message: messages.Append | messages.Flush | messages.End | messages.Configure
-    ) -> None:
+    async def _say(self, message: _ToStream) -> None:
         if self._over:
             raise _over()
         saying = _Saying(message)

@@ -19,11 +19,11 @@ from engine.model.adain import Predictor, Statistics
 from engine.model.geometry import COLUMN_ROWS, COLUMN_SAMPLES
 from engine.model.runtime import Call
 from engine.model.vocoder import Vocoder
-from engine.pipeline import Piece, Speech
 from engine.synthesis import Model, Synthesis
 from engine.text.frontend import TextFrontend
 from engine.text.passage import Passage, Reading
 from engine.text.words import Word
+from engine.utterance import Piece, Speech
 from engine.voices import Voices
 
 Floats = NDArray[np.float32]

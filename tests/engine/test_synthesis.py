@@ -17,12 +17,12 @@ from engine.errors import SynthesisFailed
 from engine.ladder import Costs, Kind, Step
 from engine.lane import Pace
 from engine.model.runtime import Call
-from engine.pipeline import Manner, Speech
 from engine.request import TextOptions
 from engine.synthesis import Synthesis
 from engine.text.passage import Passage
 from engine.text.reader import Reader
 from engine.text.spanned import Spanned
+from engine.utterance import Manner, Speech
 from tests.engine.machine import FIRST_SOUND_S, SLOW, Front, Machine, pcm_of, speak
 from tests.engine.machine import synthesis as made_of
 from tests.engine.voicing import utterance

@@ -13,7 +13,6 @@ import trio
 from engine import pipeline, timing
 from engine.lane import Pace
 from engine.live import TextFeed
-from engine.pipeline import Manner, Piece, Speech, Utterance
 from engine.request import Delivery, Event, LiveRequest, SpeechRequest
 from engine.text.clean import has_letters_or_digits
 from engine.text.languages import LANGUAGES
@@ -21,6 +20,7 @@ from engine.text.lexicon import Lexicon
 from engine.text.passage import Passage, Reading, Warn
 from engine.text.segment import Mark
 from engine.text.words import Word
+from engine.utterance import Manner, Piece, Speech, Utterance
 from tests.support.reading import Heard
 
 #: samples of each end of what may be sound that are silence and cut off, unless told otherwise

@@ -142,3 +142,17 @@ async def test_a_voice_that_is_not_there_is_refused(
     async with playing(settings) as player, player.client() as client:
         await client.say(messages.PlayerOpen(id="a", voice="nobody"))
         assert (await client.hear(messages.PlayerError, reply_to="a")).code == "unknown_voice"
+
+
+async def test_what_the_engine_takes_no_more_of_ends_with_what_it_has(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    voice = ToneVoice()
+    voice.live_chars = 12  # of the engine; the player would take more
+    async with playing(settings, voice) as player, player.client() as client:
+        item = await opened(client)
+        await append(client, item, "One two.")
+        await trio.testing.wait_all_tasks_blocked(0.01)  # the engine has it
+        await append(client, item, " Three four.")
+        done = await client.done(item)
+        assert (done.outcome, done.played_ms) == ("finished", 2 * WORD_MS)
