@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import msgspec
 import trio
+from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.frames import CloseCode
 from websockets.trio.client import ClientConnection
-from websockets.trio.client import connect as open_websocket
-from websockets.typing import Subprotocol
 
 from engine.errors import (
     ConfigError,
@@ -23,19 +23,15 @@ from engine.errors import (
     from_code,
 )
 
-from . import messages
+from . import messages, sockets
 from .errors import RemoteProtocolError
 from .messages import StreamFrame, Unknown, Vocabulary
 from .session import Role, Session
-from .sockets import ClientSocket, keep_alive
 
 A = TypeVar("A", bound=msgspec.Struct)
 
 #: how long a loopback connection may take, up to `ready`, before the other side counts as absent
 CONNECT_TIMEOUT_S = 5.0
-
-#: how long saying goodbye may take
-CLOSE_TIMEOUT_S = 1.0
 
 
 class Connection:
@@ -128,17 +124,12 @@ async def connect(
     deadline_s = trio.current_time() + CONNECT_TIMEOUT_S
     session = Session(Role.CLIENT, client=client, server=server)
     try:
-        opening = open_websocket(
+        opening = sockets.opening(
             url,
-            subprotocols=[Subprotocol(messages.PROTOCOL)],
-            additional_headers={"Authorization": f"Bearer {token}"},
-            compression=None,
-            max_size=messages.MAX_MESSAGE_BYTES,
-            proxy=None,  # loopback must not go through a web proxy
-            open_timeout=CONNECT_TIMEOUT_S,
-            ping_interval=None,  # for the reason given in `peer`
-            close_timeout=CLOSE_TIMEOUT_S,
-            create_connection=ClientSocket,
+            subprotocols=[messages.PROTOCOL],
+            headers=Headers({"Authorization": f"Bearer {token}"}),
+            message_bytes=messages.MAX_MESSAGE_BYTES,
+            limit_s=CONNECT_TIMEOUT_S,
         )
     except InvalidURI:
         raise ConfigError(
@@ -157,7 +148,7 @@ async def connect(
             raise NotReady(f"{url} refused the connection: {_reason(error)}") from None
         if isinstance(websocket.stream, trio.SocketStream):
             with suppress(OSError):  # it may be closed again
-                keep_alive(websocket.stream.socket)
+                sockets.keep_alive(websocket.stream.socket)
         connection = Connection(websocket, session, url)
         try:
             ready: msgspec.Struct | None = None
@@ -167,7 +158,7 @@ async def connect(
                 raise _silent(url)
             yield connection, ready
         finally:
-            await _close(websocket)
+            await sockets.close(websocket, CloseCode.NORMAL_CLOSURE)
 
 
 def _absent(url: str) -> NotReady:
@@ -197,24 +188,6 @@ async def _ready(connection: Connection) -> msgspec.Struct:
         raise error_of(ready)
     assert not isinstance(ready, StreamFrame)  # the session lets only ready come first
     return ready
-
-
-async def _close(websocket: ClientConnection) -> None:
-    """Closing is a courtesy to the other side: short, and done even when cancelled."""
-    with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_discard, websocket)
-            await websocket.aclose()
-            nursery.cancel_scope.cancel()
-    with trio.CancelScope(shield=True):
-        await websocket.close_stream()  # if there was no answer; waits for nobody
-
-
-async def _discard(websocket: ClientConnection) -> None:
-    # The answer to our goodbye comes behind whatever we have not read.
-    with suppress(ConnectionClosed):
-        while True:
-            await websocket.recv()
 
 
 def error_of(message: messages.Error) -> EngineError:

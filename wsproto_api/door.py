@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from http import HTTPStatus
 
 import structlog
 import trio
 from websockets.datastructures import Headers
-from websockets.exceptions import ConnectionClosed
-from websockets.frames import EXTERNAL_CLOSE_CODES, CloseCode
+from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
-from websockets.trio.connection import Connection
 from websockets.trio.server import Server, ServerConnection, serve
 from websockets.typing import Subprotocol
 
@@ -25,14 +22,11 @@ from engine.errors import blame
 
 from . import messages, security
 from .security import Decision, Offer, Policy
-from .sockets import ServerSocket, keep_alive
+from .sockets import CLOSE_TIMEOUT_S, ServerSocket, close, keep_alive
 
 log = structlog.get_logger("wire")
 
 Handler = Callable[[ServerConnection, Decision], Awaitable[None]]
-
-#: how long a socket may take to say goodbye
-CLOSE_TIMEOUT_S = 1.0
 
 #: how long what is being done may take to come to its end when the server stops
 DRAIN_TIMEOUT_S = 2.0
@@ -41,9 +35,6 @@ DRAIN_TIMEOUT_S = 2.0
 #: 4 MB on loopback, so more than a minute of speech would count as heard that nobody has read. Trio
 #: asks it to take less (TCP_NOTSENT_LOWAT); this holds where there is no such thing.
 SEND_BUFFER_BYTES = 256 * 1024
-
-#: what a close frame has room for
-_REASON_BYTES = 123
 
 _STOPPING = "This server is stopping; try again in a few seconds."
 
@@ -142,24 +133,6 @@ async def let_in(
                 running.cancel()
 
 
-async def close(websocket: Connection, code: int, reason: str = "") -> None:
-    """Ends a connection as another one ended: 1005 says nothing, 1006 and the like is cut off.
-
-    Takes a moment at most, also when cancelled.
-    """
-    with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_discard, websocket)
-            if code == CloseCode.NO_STATUS_RCVD:
-                # It takes None as the protocol object does, and only its type does not say so.
-                await websocket.aclose(None)  # type: ignore[arg-type]
-            elif code in EXTERNAL_CLOSE_CODES or 3000 <= code < 5000:
-                await websocket.aclose(code, _short(reason))
-            nursery.cancel_scope.cancel()
-    with trio.CancelScope(shield=True):
-        await websocket.close_stream()  # waits for nobody
-
-
 def offer(headers: Headers) -> Offer:
     """What a request says of who sends it."""
     return Offer(
@@ -168,17 +141,6 @@ def offer(headers: Headers) -> Offer:
         authorizations=headers.get_all("Authorization"),
         subprotocols=headers.get_all("Sec-WebSocket-Protocol"),
     )
-
-
-async def _discard(websocket: Connection) -> None:
-    # The answer to our goodbye comes behind whatever was not read.
-    with suppress(ConnectionClosed):
-        while True:
-            await websocket.recv()
-
-
-def _short(reason: str) -> str:
-    return reason.encode()[:_REASON_BYTES].decode(errors="ignore")
 
 
 def _offered_or_none(_: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:

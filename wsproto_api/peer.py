@@ -22,12 +22,12 @@ from websockets.trio.server import ServerConnection
 from engine.errors import EngineError, Overloaded, Unauthorized
 
 from . import door, messages, security
-from .door import CLOSE_TIMEOUT_S
 from .errors import RemoteProtocolError
 from .messages import Decoded, Error, StreamFrame, Unknown, Vocabulary, Warning
 from .rate import TokenBucket
 from .security import Policy
 from .session import Phase, Role, Session
+from .sockets import CLOSE_TIMEOUT_S
 
 log = structlog.get_logger("wire")
 

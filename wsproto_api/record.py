@@ -27,21 +27,20 @@ from rich.text import Text
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.frames import CloseCode
-from websockets.trio.client import connect as open_websocket
+from websockets.trio.client import connect
 from websockets.trio.connection import Connection
 from websockets.trio.server import ServerConnection
-from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from engine import process
 from engine.config import Settings
 from engine.errors import ConfigError, SetupError
 
-from . import discovery, door, review, security, transcript
-from .client import CLOSE_TIMEOUT_S, CONNECT_TIMEOUT_S
+from . import discovery, door, review, security, sockets, transcript
+from .client import CONNECT_TIMEOUT_S
 from .replay import Replay
 from .security import Decision, Policy
-from .sockets import ClientSocket
+from .sockets import CLOSE_TIMEOUT_S, close
 from .transcript import MAX_BINARY_BYTES, Recorder, Side, Socket
 
 log = structlog.get_logger("record")
@@ -140,7 +139,7 @@ class Proxy:
                 listeners,
                 self._policy,
                 message_bytes=MAX_BINARY_BYTES,
-                goodbye_s=2 * door.CLOSE_TIMEOUT_S,  # of both ends
+                goodbye_s=2 * CLOSE_TIMEOUT_S,  # of both ends
                 task_status=task_status,
             )
 
@@ -156,12 +155,12 @@ class Proxy:
                 code, reason = _absence(self._url, error)
                 log.warning("no server", reason=reason)
                 self._tape.closed(number, "server", code, reason)
-                await door.close(client, code, reason)
+                await close(client, code, reason)
                 return
             try:
                 await self._carry(client, server, number)
             finally:
-                await door.close(server, CloseCode.GOING_AWAY)
+                await close(server, CloseCode.GOING_AWAY)
 
     async def _carry(self, client: Connection, server: Connection, number: int) -> None:
         """Both ways until one side ends; then ends the other in the same way."""
@@ -182,7 +181,7 @@ class Proxy:
         if ended_by is not None:
             self._tape.closed(number, ended_by, code, reason)
         for connection in (server, client):
-            await door.close(connection, code, reason)
+            await close(connection, code, reason)
 
     async def _pass_on(
         self, source: Connection, target: Connection, sender: Side, number: int
@@ -205,7 +204,7 @@ class Proxy:
                 gone = True
 
 
-def _opening(url: str, headers: Headers) -> open_websocket:
+def _opening(url: str, headers: Headers) -> connect:
     """The connection to the server, with what the client said of itself."""
     said = door.offer(headers)
     names = [part.strip() for value in said.subprotocols for part in value.split(",")]
@@ -213,17 +212,12 @@ def _opening(url: str, headers: Headers) -> open_websocket:
     for name, values in (("Authorization", said.authorizations), ("Origin", said.origins)):
         for value in values:
             passed_on[name] = value
-    return open_websocket(
+    return sockets.opening(
         url,
-        subprotocols=[Subprotocol(name) for name in names] or None,
-        additional_headers=passed_on,
-        compression=None,
-        max_size=MAX_BINARY_BYTES,
-        proxy=None,
-        open_timeout=CONNECT_TIMEOUT_S,
-        ping_interval=None,
-        close_timeout=CLOSE_TIMEOUT_S,
-        create_connection=ClientSocket,
+        subprotocols=names,
+        headers=passed_on,
+        message_bytes=MAX_BINARY_BYTES,
+        limit_s=CONNECT_TIMEOUT_S,
     )
 
 

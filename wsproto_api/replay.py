@@ -15,7 +15,7 @@ from websockets.trio.server import ServerConnection
 
 from engine.errors import EngineError, SetupError, Unauthorized
 
-from . import door, messages, security
+from . import door, messages, security, sockets
 from .errors import RemoteProtocolError
 from .peer import AUTH_TIMEOUT_S, error_message
 from .script import End, Listen, Say, Script
@@ -126,7 +126,7 @@ class Replay:
                 end = await speak()
             nursery.cancel_scope.cancel()
         if end is not None:  # only now, when nobody else reads
-            await door.close(websocket, end.code, end.reason)
+            await sockets.close(websocket, end.code, end.reason)
 
     async def _until(self, at_s: float) -> None:
         if not self._fast:
@@ -157,4 +157,4 @@ class Replay:
 
 async def _end(websocket: ServerConnection, code: int, error: EngineError) -> None:
     await websocket.send(messages.encode(error_message(error, fatal=True)))
-    await door.close(websocket, code, error.code)
+    await sockets.close(websocket, code, error.code)

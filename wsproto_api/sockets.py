@@ -1,4 +1,4 @@
-"""The connections of `websockets.trio`, with four of its faults mended. Shell.
+"""The connections of `websockets.trio`, how they are opened and closed, and four faults mended. Shell.
 
 They are there in websockets 17.4. Pass the classes as `create_connection`; whoever opens a
 `ClientSocket` must see to it that `close_stream` is called at last, even when cancelled.
@@ -7,12 +7,23 @@ They are there in websockets 17.4. Pass the classes as `create_connection`; whoe
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 
 import trio
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import EXTERNAL_CLOSE_CODES, CloseCode
 from websockets.protocol import State
-from websockets.trio.client import ClientConnection
+from websockets.trio.client import ClientConnection, connect
 from websockets.trio.connection import Connection
 from websockets.trio.server import ServerConnection
+from websockets.typing import Subprotocol
+
+#: how long a socket may take to say goodbye
+CLOSE_TIMEOUT_S = 1.0
+
+#: what a close frame has room for
+_REASON_BYTES = 123
 
 #: seconds, and how often: so soon it is noticed that another machine was switched off
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -66,3 +77,61 @@ class ClientSocket(_Mended, ClientConnection):
         """
         with trio.CancelScope(shield=True):
             await super().recv_events()
+
+
+def opening(
+    url: str, *, subprotocols: list[str], headers: Headers, message_bytes: int, limit_s: float
+) -> connect:
+    """A connection to a server of kokoro.v1, to be entered; see `ClientSocket`.
+
+    Args:
+        url: of the server.
+        subprotocols: that are offered; none is fine.
+        headers: that are sent too.
+        message_bytes: longest message that is taken.
+        limit_s: how long opening it may take.
+
+    Raises:
+        InvalidURI: `url` is not the address of a WebSocket.
+    """
+    return connect(
+        url,
+        subprotocols=[Subprotocol(name) for name in subprotocols] or None,
+        additional_headers=headers,
+        compression=None,
+        max_size=message_bytes,
+        proxy=None,  # loopback must not go through a web proxy
+        open_timeout=limit_s,
+        ping_interval=None,  # for the reason given in `door`
+        close_timeout=CLOSE_TIMEOUT_S,
+        create_connection=ClientSocket,
+    )
+
+
+async def close(websocket: Connection, code: int, reason: str = "") -> None:
+    """Ends a connection as another one ended: 1005 says nothing, 1006 and the like is cut off.
+
+    Takes a moment at most, also when cancelled.
+    """
+    with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_discard, websocket)
+            if code == CloseCode.NO_STATUS_RCVD:
+                # It takes None as the protocol object does, and only its type does not say so.
+                await websocket.aclose(None)  # type: ignore[arg-type]
+            elif code in EXTERNAL_CLOSE_CODES or 3000 <= code < 5000:
+                await websocket.aclose(code, _short(reason))
+            nursery.cancel_scope.cancel()
+    with trio.CancelScope(shield=True):
+        await websocket.close_stream()  # waits for nobody
+
+
+async def _discard(websocket: Connection) -> None:
+    # The answer to our goodbye comes behind whatever was not read.
+    with suppress(ConnectionClosed):
+        while True:
+            await websocket.recv()
+
+
+def _short(reason: str) -> str:
+    return reason.encode()[:_REASON_BYTES].decode(errors="ignore")

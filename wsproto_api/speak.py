@@ -24,9 +24,10 @@ from engine.errors import EngineError, NotReady, StreamCancelled, TextTooLong, U
 from engine.request import Event, Flushed, Frame, LiveRequest, SpeechRequest, Stream
 
 from . import messages
-from .client import CLOSE_TIMEOUT_S, Connection, connect, error_of
+from .client import Connection, connect, error_of
 from .messages import StreamFrame
 from .rate import TokenBucket
+from .sockets import CLOSE_TIMEOUT_S
 
 #: seconds before the first attempt to connect again; each later one waits twice as long …
 FIRST_PAUSE_S = 0.05

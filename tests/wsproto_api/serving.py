@@ -18,7 +18,7 @@ from websockets.typing import Origin, Subprotocol
 
 from engine.config import Settings
 from engine.process import open_listeners
-from engine.request import Frame, SpeakLive
+from engine.request import Frame, ModelInfo, SpeakLive
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 from wsproto_api import messages
@@ -252,3 +252,17 @@ async def http(port: int, request: str, *, closes: bool = True) -> bytes:
                 break
             answer += data
         return answer
+
+
+def ready_of(model: ModelInfo, **limits: int) -> messages.Ready:
+    """The first message of an engine that is only made up; limits are as tight as can be."""
+    none = dict.fromkeys(messages.Limits.__struct_fields__, 1)
+    return messages.Ready(
+        protocol=messages.PROTOCOL,
+        server=messages.ServerInfo(name="scripted", version="0", instance="a"),
+        model=model,
+        sample_rate=24_000,
+        frame_ms=50,
+        voices_hash="0",
+        limits=messages.Limits(**none | {"messages_per_s": 200, "max_lead_ms": 1000} | limits),
+    )

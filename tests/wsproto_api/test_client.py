@@ -38,14 +38,14 @@ from tests.support.reading import Heard, hear
 from tests.support.tone import ToneVoice, told
 from wsproto_api import frames, messages
 from wsproto_api.client import (
-    CLOSE_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
     ask,
     connect,
 )
+from wsproto_api.sockets import CLOSE_TIMEOUT_S
 from wsproto_api.speak import WebSocketSpeak
 
-from .serving import PATIENCE_S, Served, serving
+from .serving import PATIENCE_S, Served, ready_of, serving
 
 TEXT = "One two three. Four five."
 LONG = "One two three four. " * 100
@@ -315,26 +315,7 @@ async def scripted(
 
 
 voice = ToneVoice()
-INFO = messages.ServerInfo(name="scripted", version="0", instance="a")
-READY = messages.Ready(
-    protocol=messages.PROTOCOL,
-    server=INFO,
-    model=voice.model,
-    sample_rate=24000,
-    frame_ms=50,
-    voices_hash="0",
-    limits=messages.Limits(
-        text_chars=1,
-        live_chars=1,
-        streams=1,
-        connection_streams=1,
-        subscribers=1,
-        message_bytes=65536,
-        messages_per_s=200,
-        max_lead_ms=1000,
-        orphan_grace_ms=0,
-    ),
-)
+READY = ready_of(voice.model, message_bytes=65536, orphan_grace_ms=0)
 ACK = messages.Ack(reply_to="speak", stream=7)
 OPENED = messages.StreamOpened(voice="v", lang="l", speed=1.0, stream=7, owner=True)
 DONE = messages.StreamDone(samples=2, audio_ms=1.0, chars=1, segments=1, stream=7)
@@ -488,7 +469,7 @@ async def test_an_error_code_of_the_future_is_internal() -> None:
 
 async def test_a_player_is_greeted_by_its_own_ready() -> None:
     ready = messages.PlayerReady(
-        protocol=messages.PROTOCOL, server=INFO, sink="null", sample_rate=24000
+        protocol=messages.PROTOCOL, server=READY.server, sink="null", sample_rate=24000
     )
     with trio.fail_after(PATIENCE_S):
         async with scripted(script(ready)) as url:

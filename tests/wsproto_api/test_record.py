@@ -44,7 +44,7 @@ from tests.wsproto_api.recording import (
     timeless,
 )
 from tests.wsproto_api.serving import PATIENCE_S, serving
-from wsproto_api import door, messages, review, security, transcript
+from wsproto_api import messages, review, security, sockets, transcript
 from wsproto_api.record import Proxy, Recording, Tape, record
 from wsproto_api.replay import Replay
 from wsproto_api.speak import WebSocketSpeak
@@ -178,7 +178,7 @@ async def test_the_end_of_the_server_reaches_the_client(
 ) -> None:
     async def handle(websocket: ServerConnection) -> None:
         await websocket.send("the last words")
-        await door.close(websocket, code, reason)
+        await sockets.close(websocket, code, reason)
 
     async with scripted(handle) as url, recording(url, settings) as recorded:
         async with joined(recorded.url) as wire:
@@ -208,7 +208,7 @@ async def test_the_end_of_the_client_reaches_the_server(
         async with joined(recorded.url) as wire:
             await wire.websocket.send("the last words")
             await wire.websocket.send(b"in bytes")
-            await door.close(wire.websocket, code, reason)
+            await sockets.close(wire.websocket, code, reason)
             await end.wait()
     assert heard == ["the last words", b"in bytes", f"{code} {reason}"]
     assert ends(recorded.read()) == [("client", code, reason)]

@@ -12,7 +12,8 @@ from engine.errors import EngineError, NotReady
 from engine.request import SpeechRequest
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
-from wsproto_api.door import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
+from wsproto_api.door import DRAIN_TIMEOUT_S
+from wsproto_api.sockets import CLOSE_TIMEOUT_S
 from wsproto_api.speak import WebSocketSpeak
 from wsproto_api.streams import FAREWELL_S, FINISH_S
 

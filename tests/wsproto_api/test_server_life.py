@@ -21,9 +21,10 @@ from engine.process import open_listeners
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 from wsproto_api import messages, security
-from wsproto_api.door import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
+from wsproto_api.door import DRAIN_TIMEOUT_S
 from wsproto_api.peer import Peer, serve_peers
 from wsproto_api.server import EngineServer
+from wsproto_api.sockets import CLOSE_TIMEOUT_S
 
 from .serving import PATIENCE_S, Served, Wire, http, serving
 

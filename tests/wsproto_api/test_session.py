@@ -17,31 +17,14 @@ from wsproto_api.errors import LocalProtocolError, RemoteProtocolError
 from wsproto_api.messages import Decoded, StreamFrame, Unknown
 from wsproto_api.session import Phase, Role, Session
 
+from .serving import ready_of
+
 Sent = msgspec.Struct | StreamFrame
 
 MODEL = ModelInfo(name="tone", build="0", precision="int16", provider="none")
-SERVER = messages.ServerInfo(name="kokoro-live", version="0", instance="a")
-ENGINE_READY = messages.Ready(
-    protocol=messages.PROTOCOL,
-    server=SERVER,
-    model=MODEL,
-    sample_rate=24000,
-    frame_ms=50,
-    voices_hash="0",
-    limits=messages.Limits(
-        text_chars=1,
-        live_chars=1,
-        streams=1,
-        connection_streams=1,
-        subscribers=1,
-        message_bytes=65536,
-        messages_per_s=200,
-        max_lead_ms=1000,
-        orphan_grace_ms=2000,
-    ),
-)
+ENGINE_READY = ready_of(MODEL)
 PLAYER_READY = messages.PlayerReady(
-    protocol=messages.PROTOCOL, server=SERVER, sink="null", sample_rate=24000
+    protocol=messages.PROTOCOL, server=ENGINE_READY.server, sink="null", sample_rate=24000
 )
 STATE = messages.PlayerState(
     rev=1, state="idle", queue_len=0, device=None, underruns=0, buffered_ms=0.0
