@@ -12,7 +12,8 @@ import unicodedata
 from functools import lru_cache
 
 from engine.text.normal import asian
-from engine.text.normal.english import SIGNS, English, calmed
+from engine.text.normal.english import SIGNS, English
+from engine.text.normal.english_shouting import calmed
 from engine.text.normal.marks import FINISH, PRELUDE, WIDTH
 from engine.text.normal.romance import Romance
 from engine.text.normal.romance_words import TONGUES
