@@ -113,9 +113,10 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIter
             nursery.start_soon(_work, work, send)
             return _items(receive)
 
+        supply = _Supply(pace, wanted=not utterance.batch)
         cut = stage(_segments(utterance, voicing, pace, timeline), 1)
-        spoken = stage(_speech(cut, utterance, voicing, pace), 1)
-        audio = stage(_decode(spoken, utterance, voicing, pace, timeline), 1)
+        spoken = stage(_speech(cut, utterance, voicing, supply), 1)
+        audio = stage(_decode(spoken, utterance, voicing, supply, timeline), 1)
         async with aclosing(stage(_events(audio, utterance, timeline), 0)) as events:
             try:
                 yield events
@@ -126,6 +127,44 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIter
         nursery.cancel_scope.cancel()
     if raised is not None:
         raise raised
+
+
+class _Supply:
+    """Whether there is enough in hand to prepare the segment after the one that is decoded.
+
+    A pass over a segment is the longest turn in the lane, and nobody else may ask for the lane in
+    the moment between two windows: so it would come between the first two, and the listener would
+    hear a tenth of a second and then wait.
+
+    Args:
+        pace: of the stream.
+        wanted: whether somebody listens.
+    """
+
+    def __init__(self, pace: Pace, *, wanted: bool) -> None:
+        self.pace = pace
+        self._wanted = wanted
+        self._decoding = 0  # segments that were prepared and are not decoded yet
+        self._changed = trio.lowlevel.ParkingLot()
+
+    async def enough(self, seconds: float) -> None:
+        """Waits until so much is in hand, or nothing is left to decode."""
+        while self._wanted and self._decoding and self.pace.lead_s(trio.current_time()) < seconds:
+            await self._changed.park()
+
+    def prepared(self) -> None:
+        """A segment is ready to be decoded."""
+        self._decoding += 1
+
+    def decoded(self) -> None:
+        """A segment is decoded."""
+        self._decoding -= 1
+        self._changed.unpark_all()
+
+    def made(self, samples: int) -> None:
+        """More is in hand."""
+        self.pace.made(trio.current_time(), samples)
+        self._changed.unpark_all()
 
 
 async def _work(work: AsyncGenerator[T], send: trio.MemorySendChannel[T | _Failure]) -> None:
@@ -223,9 +262,9 @@ async def _receive(
 
 
 async def _speech(
-    cut: AsyncGenerator[Segment | Flushed], utterance: Utterance, voicing: Voicing, pace: Pace
+    cut: AsyncGenerator[Segment | Flushed], utterance: Utterance, voicing: Voicing, supply: _Supply
 ) -> AsyncGenerator[_Spoken | Flushed]:
-    request = utterance.request
+    request, pace = utterance.request, supply.pace
     async with aclosing(cut):
         async for segment in cut:
             if isinstance(segment, Flushed):
@@ -235,6 +274,7 @@ async def _speech(
             if not segment.phonemes:
                 yield _Spoken(segment, None, asked)
                 continue
+            await supply.enough(voicing.pass_s(segment.phonemes))
             voice, speed = utterance.manner.voice, utterance.manner.speed
             speech = await voicing.prepare(
                 segment.phonemes, voice, speed, pace, batch=utterance.batch
@@ -242,6 +282,7 @@ async def _speech(
             scale = request.options.pause_scale
             pause = max(asked, timing.pause_samples(segment.pause, speed, scale))
             pace.planned(pause + speech.samples)
+            supply.prepared()
             yield _Spoken(segment, speech, pause)
 
 
@@ -249,7 +290,7 @@ async def _decode(
     spoken: AsyncGenerator[_Spoken | Flushed],
     utterance: Utterance,
     voicing: Voicing,
-    pace: Pace,
+    supply: _Supply,
     timeline: Timeline,
 ) -> AsyncGenerator[_Audio | _Spoken | Flushed]:
     """Audio, piece by piece; what brings no audio is passed on as it is."""
@@ -259,7 +300,7 @@ async def _decode(
                 yield item
                 continue
             if item.pause:  # else the stream's first piece would not be due at once
-                pace.made(trio.current_time(), item.pause)
+                supply.made(item.pause)
             if item.speech is None:
                 if item.pause:
                     yield _Audio(item, silence(item.pause), 0.0, first=True)
@@ -269,13 +310,15 @@ async def _decode(
                 continue
             rest = item.speech.samples
             yield _Audio(item, silence(item.pause), item.speech.compute_s * 1000, first=True)
-            async with aclosing(voicing.pieces(item.speech, pace, batch=utterance.batch)) as made:
+            pieces = voicing.pieces(item.speech, supply.pace, batch=utterance.batch)
+            async with aclosing(pieces) as made:
                 async for piece in made:
                     timeline.inferred(trio.current_time())
-                    pace.made(trio.current_time(), pcm_samples(piece.pcm))
+                    supply.made(pcm_samples(piece.pcm))
                     rest -= pcm_samples(piece.pcm)
                     yield _Audio(item, piece.pcm, piece.compute_s * 1000, piece.start)
-            pace.planned(-rest)  # it was trimmed
+            supply.pace.planned(-rest)  # it was trimmed
+            supply.decoded()
             yield _Audio(item, b"", 0.0, final=True)
 
 

@@ -33,6 +33,8 @@ from engine.voices import Voices
 
 #: columns of a segment that is decoded whole while others wait (0.8 s), for the warm-up
 _WHOLE_COLUMNS = 64
+#: seconds that an acoustic pass takes for a phoneme, until it is known better
+_PHONEME_S = 0.003
 #: seconds after which audio is forgotten
 _TTL_S = 3600.0
 
@@ -76,6 +78,7 @@ class Synthesis:
         self._costs = costs
         self._budget_s = budget_s
         self._turns = Turns()
+        self._phoneme_s = _PHONEME_S
         self._reading = trio.CapacityLimiter(1)
         self._audio: TTLCache[str, Speech] = TTLCache(
             cache_bytes, ttl=_TTL_S, timer=trio.current_time, getsizeof=_bytes
@@ -96,6 +99,10 @@ class Synthesis:
             limiter=self._reading,
         )
 
+    def pass_s(self, phonemes: str) -> float:
+        """About how long the acoustic pass over these phonemes takes."""
+        return len(phonemes) * self._phoneme_s
+
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
     ) -> Speech:
@@ -111,6 +118,7 @@ class Synthesis:
         call = self._model.acoustic.call(phonemes, style, speed)
         async with self._turns.turn(deadline_s=pace.next_due_s, batch=batch):
             sound = await self._turns.run(call)
+            self._phoneme_s += 0.2 * (call.seconds / len(phonemes) - self._phoneme_s)
             speech = Speech(phonemes, sound.durations, speed, key, compute_s=call.seconds)
             decoding = _Decoding(self._model, sound, speech, self._costs, self._budget_s)
             if not batch and pace.next_due_s <= trio.current_time():

@@ -85,6 +85,10 @@ class Voicing(Protocol):
         """Words with phonemes that the model knows; none if there is nothing to speak."""
         ...
 
+    def pass_s(self, phonemes: str) -> float:
+        """About how long the model will be busy with `prepare`, in one go."""
+        ...
+
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
     ) -> Speech:

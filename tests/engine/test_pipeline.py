@@ -402,3 +402,37 @@ async def test_a_segment_says_beforehand_how_long_it_is_and_what_is_before_it() 
         trimmed = start.predicted_samples - done.samples
         assert 0 <= trimmed < SAMPLE_RATE / 10
     assert dones[1].samples > sound_samples(starts[1].phonemes or "")  # its silence counts
+
+
+# --- the pass over the next segment ------------------------------------------------------------
+
+
+async def begun_s(voicing: Voicing, priority: str = "live") -> float:
+    """When the pass over the second of two segments begins, after the first one's."""
+    await heard_of(utterance(paragraphs("ab"), priority=priority), voicing)
+    first, second = voicing.times(ACOUSTIC)
+    return round(second - voicing.acoustic_s - first, 3)
+
+
+async def test_the_next_pass_waits_until_what_is_in_hand_outlasts_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    # A piece of 0.1 s takes 0.05 s: a second is in hand after about one.
+    slow = Voicing(acoustic_s=1.0, known_s=1.0, piece_s=0.05)
+    assert 0.9 <= await begun_s(slow) <= 1.1
+    # … and at once if it is short, as far as is known.
+    assert await begun_s(Voicing(acoustic_s=1.0, known_s=0.0, piece_s=0.05)) == 0
+
+
+async def test_it_waits_no_longer_than_there_is_something_to_decode(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    # So slow that nothing is ever in hand; 4 s in pieces of 0.1 s, each in 0.2 s.
+    voicing = Voicing(acoustic_s=1.0, known_s=1.0, piece_s=0.2)
+    pieces = len(range(0, sound_samples("A" + "a" * 39 + "."), voicing.piece_samples))
+    assert await begun_s(voicing) == pytest.approx(0.2 * pieces)
+
+
+async def test_nobody_waits_for_a_batch(autojump_clock: trio.testing.MockClock) -> None:
+    voicing = Voicing(acoustic_s=1.0, known_s=1.0, piece_s=0.05)
+    assert await begun_s(voicing, "batch") == 0

@@ -42,6 +42,7 @@ class Voicing:
     Attributes:
         words_s: what a sentence takes.
         acoustic_s: what a segment takes.
+        known_s: and what the stages are told that it takes.
         piece_s: what a piece takes.
         piece_samples: length of a piece.
         quiet: samples that are cut off at each end.
@@ -57,6 +58,7 @@ class Voicing:
 
     words_s: float = 0.0
     acoustic_s: float = 0.0
+    known_s: float = 0.0
     piece_s: float = 0.0
     piece_samples: int = 2400
     quiet: int = QUIET
@@ -87,6 +89,9 @@ class Voicing:
         if not words and has_letters_or_digits(text.text):
             warnings.append(Warn("not_spoken", passage.start, passage.end, "Not spoken."))
         return Reading(words, warnings)
+
+    def pass_s(self, phonemes: str) -> float:
+        return self.known_s
 
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
