@@ -209,6 +209,7 @@ def rows(race: Race, texts: Sequence[str]) -> list[Row]:
             "cached": entry.spec.cached,
             "first_byte_ms": _median(entry, text, lambda run: run.first_byte_ms, 1),
             "first_audible_ms": _median(entry, text, lambda run: run.first_audible_ms, 1),
+            "holes_ms": _median(entry, text, lambda run: run.holes_ms, 1),
             "rtf": _median(entry, text, lambda run: run.total_ms / 1000 / run.audio_s, 3),
             "rss_mb": round(max(run.rss_mb for runs in entry.runs.values() for run in runs)),
             "lsd_db": _lsd_db(race, entry, text),

@@ -2,7 +2,8 @@
 
 Every engine is a process of its own with the same voice and threads, warm, and measures in its own
 clock. A sentence has no mark inside at which it could be cut. First audible: when the chunk with
-the first sample above -50 dBFS was there. RTF: time to the end of the stream / audio. LSD:
+the first sample above -50 dBFS was there. Holes: silence after that, to whoever plays each chunk
+when it comes. RTF: time to the end of the stream / audio. LSD:
 against the engine's own float32 decode of the whole text, where the lengths agree.
 """
 
@@ -34,6 +35,8 @@ TEXTS = (
 SOONER = {25: 2, 80: 6, 165: 8, 400: 12}
 #: 400 characters against 80; ms of a cached text
 FLAT, CACHED_MS = 1.5, 10
+#: a hole of a tenth of a second is heard; a player that holds back as much hides a shorter one
+HOLES_MS = 100
 
 
 async def run(options: Options) -> Report:
@@ -72,6 +75,9 @@ def targets(rows: Sequence[Row]) -> Iterator[str]:
     shorter, longer = (audible.get((OURS, chars, False)) for chars in (80, 400))
     if shorter and longer:
         yield at_most("ours, 400 characters against 80,", longer / shorter, FLAT)
+    holes = [row["holes_ms"] for row in rows if row["engine"] == OURS and not row["cached"]]
+    if holes:
+        yield at_most("ours, holes in a sentence, ms", max(holes), HOLES_MS)
     for chars in lengths:
         if (cached := audible.get((OURS, chars, True))) is not None:
             yield at_most(f"ours, {chars} characters from the cache, ms", cached, CACHED_MS)

@@ -65,6 +65,7 @@ class Run:
         first_audible_ms: request to the chunk with the first sample above -50 dB of full scale;
             None if there was none.
         silence_ms: audio before that sample.
+        holes_ms: silence after the first chunk to whoever plays each when it comes.
         total_ms: request to the end of the stream.
         cpu_ms: processor time of all threads in between.
         audio_s: length of the audio.
@@ -75,6 +76,7 @@ class Run:
     first_byte_ms: float
     first_audible_ms: float | None
     silence_ms: float
+    holes_ms: float
     total_ms: float
     cpu_ms: float
     audio_s: float
@@ -91,6 +93,8 @@ class Meter:
         self._chunks: list[NDArray[np.float32]] = []
         self._first_s: float | None = None
         self._audible_s: float | None = None
+        self._played_s = 0.0  # when all that was heard has been played
+        self._holes_s = 0.0
         self._silent = 0
         self._cpu_s = time.process_time()
         self._began_s = clock()
@@ -102,7 +106,9 @@ class Meter:
         if not audio.size:
             return
         if self._first_s is None:
-            self._first_s = now
+            self._first_s = self._played_s = now
+        self._holes_s += max(0.0, now - self._played_s)
+        self._played_s = max(now, self._played_s) + audio.size / RATE
         if self._audible_s is None:
             loud = np.abs(audio) > AUDIBLE
             if loud.any():
@@ -127,6 +133,7 @@ class Meter:
             first_byte_ms=self._since(self._first_s),
             first_audible_ms=None if self._audible_s is None else self._since(self._audible_s),
             silence_ms=self._silent * 1000 / RATE,
+            holes_ms=self._holes_s * 1000,
             total_ms=self._since(ended_s),
             cpu_ms=cpu_s * 1000,
             audio_s=samples / RATE,

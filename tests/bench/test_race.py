@@ -21,7 +21,10 @@ from engine.errors import InvalidRequest, SetupError
 from tests.support.processes import run_module
 
 TEXTS = ("one two", "one two three four")
-KEYS = ["engine", "chars", "cached", "first_byte_ms", "first_audible_ms", "rtf", "rss_mb", "lsd_db"]
+KEYS = [
+    "engine", "chars", "cached", "first_byte_ms", "first_audible_ms", "holes_ms", "rtf", "rss_mb",
+    "lsd_db",
+]  # fmt: skip
 
 
 def fake(
@@ -52,6 +55,14 @@ def test_the_meter_tells_silence_from_sound() -> None:
     assert run.total_ms == pytest.approx(500)
     assert run.audio_s == pytest.approx(504 / 24_000)
     assert run.rss_mb > 1
+
+
+def test_holes_are_what_a_listener_waits_for_after_the_first_sound() -> None:
+    # Half a second each: the second comes in time, the third 0.2 s late, the last 0.1 s late again.
+    meter = clock(0.0, 1.0, 1.4, 2.2, 2.8, 3.0)
+    for _ in range(4):
+        meter.hear(np.ones(12_000, np.float32))
+    assert meter.done().holes_ms == pytest.approx(300)
 
 
 def test_pcm_and_floats_are_heard_alike() -> None:
@@ -172,8 +183,10 @@ def test_ours_is_measured_without_a_cache_and_with_one() -> None:
 # --- what is made of the rows -------------------------------------------------------------------
 
 
-def row(engine: str, chars: int, ms: float, *, cached: bool = False, rtf: float = 0.5) -> Any:
-    values = (engine, chars, cached, ms, ms, rtf, 600, None)
+def row(
+    engine: str, chars: int, ms: float, *, cached: bool = False, rtf: float = 0.5, holes: float = 9
+) -> Any:
+    values = (engine, chars, cached, ms, ms, holes, rtf, 600, None)
     return dict(zip(KEYS, values, strict=True))
 
 
@@ -181,13 +194,14 @@ def test_targets_of_first_audio() -> None:
     rows = [
         row(OURS, 25, 100), row(INT8, 25, 200), row(FLOAT32, 25, 300),
         row(OURS, 80, 100), row(INT8, 80, 599),
-        row(OURS, 400, 151), row(OURS, 400, 9, cached=True),
+        row(OURS, 400, 151, holes=101), row(OURS, 400, 9, cached=True),
     ]  # fmt: skip
     assert list(first_audio.targets(rows)) == [
         "PASS: 25 characters, times sooner than kokoro-onnx-int8 2 (target: at least 2)",
         "25 characters, times sooner than kokoro-onnx-float32: 3",
         "short of target: 80 characters, times sooner than kokoro-onnx-int8 5.99 (target: at least 6)",
         "short of target: ours, 400 characters against 80, 1.51 (target: at most 1.5)",
+        "short of target: ours, holes in a sentence, ms 101 (target: at most 100)",
         "PASS: ours, 400 characters from the cache, ms 9 (target: at most 10)",
     ]
     assert list(first_audio.targets([row(INT8, 25, 200)])) == []
