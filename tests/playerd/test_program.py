@@ -138,7 +138,13 @@ async def test_stop_fades_and_says_how_much_was_heard(
             and len(heard) <= ms_to_samples(done.played_ms) < len(whole)
             and others == [trimmed(await pcm_of("Again."))]
         ):
-            raise NotAsExpected(program, f"{len(heard)} samples were heard, the last {heard[-1]}")
+            told = ms_to_samples(done.played_ms)
+            lengths = [len(sound) for sound in others]
+            raise NotAsExpected(
+                program,
+                f"{len(heard)} samples were heard, {told} are told of, the last {heard[-1]}; "
+                f"then {lengths} bytes",
+            )
 
     await heard_as_expected(attempt)
 
