@@ -107,6 +107,7 @@ async def connect(
     token: str,
     client: Vocabulary = messages.ENGINE_CLIENT,
     server: Vocabulary = messages.ENGINE_SERVER,
+    limit_s: float = CONNECT_TIMEOUT_S,
 ) -> AsyncIterator[tuple[Connection, msgspec.Struct]]:
     """Opens a connection and yields it with the other side's `ready` message.
 
@@ -115,13 +116,14 @@ async def connect(
         token: what they want to be shown; `discovery.token` has it.
         client: what we may say.
         server: what they may say.
+        limit_s: how long it may take, up to `ready`.
 
     Raises:
         NotReady: nobody answers at `url`, or they refuse.
         Unauthorized: the token is wrong.
         ConfigError: `url` is not the address of a WebSocket.
     """
-    deadline_s = trio.current_time() + CONNECT_TIMEOUT_S
+    deadline_s = trio.current_time() + limit_s
     session = Session(Role.CLIENT, client=client, server=server)
     try:
         opening = sockets.opening(
@@ -129,7 +131,7 @@ async def connect(
             subprotocols=[messages.PROTOCOL],
             headers=Headers({"Authorization": f"Bearer {token}"}),
             message_bytes=messages.MAX_MESSAGE_BYTES,
-            limit_s=CONNECT_TIMEOUT_S,
+            limit_s=limit_s,
         )
     except InvalidURI:
         raise ConfigError(
@@ -197,20 +199,36 @@ def error_of(message: messages.Error) -> EngineError:
     )
 
 
-async def ask(url: str, question: messages.Request, answer: type[A], token: str) -> A:
+async def ask(
+    url: str,
+    question: messages.Request,
+    answer: type[A],
+    token: str,
+    *,
+    limit_s: float = CONNECT_TIMEOUT_S,
+) -> A:
     """The engine's answer to a question such as `AskVoices(id="…")`, on a connection of its own.
 
+    Args:
+        url: of the engine.
+        question: what is asked.
+        answer: the message that answers it.
+        token: what the engine wants to be shown.
+        limit_s: how long all of it may take.
+
     Raises:
-        NotReady: the engine cannot be reached.
+        NotReady: the engine cannot be reached, or does not answer in time.
         EngineError: it does not answer the question.
     """
-    async with connect(url, token=token) as (connection, _):
-        await connection.send(question)
-        while True:
-            match await connection.receive():
-                case answer() as found:
-                    return found
-                case messages.Error() as error:
-                    raise error_of(error)
-                case _:
-                    pass
+    with trio.move_on_after(limit_s):
+        async with connect(url, token=token, limit_s=limit_s) as (connection, _):
+            await connection.send(question)
+            while True:
+                match await connection.receive():
+                    case answer() as found:
+                        return found
+                    case messages.Error() as error:
+                        raise error_of(error)
+                    case _:
+                        pass
+    raise _silent(url)

@@ -14,9 +14,17 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
+import msgspec
 import trio
 from msgspec.structs import replace
 
@@ -24,7 +32,7 @@ from engine.errors import EngineError, NotReady, StreamCancelled, TextTooLong, U
 from engine.request import Event, Flushed, Frame, LiveRequest, SpeechRequest, Stream
 
 from . import messages
-from .client import Connection, connect, error_of
+from .client import CONNECT_TIMEOUT_S, Connection, connect, error_of
 from .messages import StreamFrame
 from .rate import TokenBucket
 from .sockets import CLOSE_TIMEOUT_S
@@ -44,18 +52,18 @@ class WebSocketSpeak:
     Args:
         url: of the engine.
         token: what it wants to be shown.
+        connect_s: how long a connection to it may take before it counts as absent.
     """
 
-    def __init__(self, url: str, token: str) -> None:
-        self._url = url
-        self._token = token
+    def __init__(self, url: str, token: str, *, connect_s: float = CONNECT_TIMEOUT_S) -> None:
+        self._connect = partial(connect, url, token=token, limit_s=connect_s)
 
     @asynccontextmanager
     async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
         """See `SpeakLive`. Leaving before the end cancels the stream in the engine."""
         raised: Exception | None = None
         async with trio.open_nursery() as nursery:
-            stream = _RemoteStream(self._url, self._token, request)
+            stream = _RemoteStream(self._connect, request)
             raised = await nursery.start(stream.run)
             if raised is None:
                 try:
@@ -66,6 +74,8 @@ class WebSocketSpeak:
         if raised is not None:
             raise raised
 
+
+_Connecting: TypeAlias = AbstractAsyncContextManager[tuple[Connection, msgspec.Struct]]
 
 _ToStream = messages.Append | messages.Flush | messages.End | messages.Configure
 
@@ -82,9 +92,10 @@ class _Saying:
 class _RemoteStream:
     """A `Stream`; `run` talks to the engine in a task of its own."""
 
-    def __init__(self, url: str, token: str, request: SpeechRequest | LiveRequest) -> None:
-        self._url = url
-        self._token = token
+    def __init__(
+        self, connect: Callable[[], _Connecting], request: SpeechRequest | LiveRequest
+    ) -> None:
+        self._connect = connect
         self._request = request
         # Without a limit, because an answer may be behind events that nobody takes; see `_tell`.
         self._events, self._coming = trio.open_memory_channel[Event | EngineError](math.inf)
@@ -190,7 +201,7 @@ class _RemoteStream:
                 await self._events.send(failure)
 
     async def _begin(self, accepted: Callable[[], None]) -> None:
-        async with connect(self._url, token=self._token) as (connection, ready):
+        async with self._connect() as (connection, ready):
             assert isinstance(ready, messages.Ready)  # by the vocabulary
             self._instance = ready.server.instance
             self._grace_s = ready.limits.orphan_grace_ms / 1000
@@ -210,8 +221,7 @@ class _RemoteStream:
             self._pauses = _pauses()
         async with AsyncExitStack() as stack:
             try:
-                opening = connect(self._url, token=self._token)
-                connection, ready = await stack.enter_async_context(opening)
+                connection, ready = await stack.enter_async_context(self._connect())
                 assert isinstance(ready, messages.Ready)  # by the vocabulary
                 lost = await self._take_up(connection, ready)
             except EngineError as error:

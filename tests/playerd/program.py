@@ -61,8 +61,9 @@ class Program:
     async def client(self) -> AsyncIterator[Client]:
         """A new client of it."""
         url = self.ready["address"] + "/"
-        vocabularies = {"client": messages.PLAYER_CLIENT, "server": messages.PLAYER_SERVER}
-        async with connect(url, token=TOKEN, **vocabularies) as (connection, _):
+        async with connect(
+            url, token=TOKEN, client=messages.PLAYER_CLIENT, server=messages.PLAYER_SERVER
+        ) as (connection, _):
             yield Client(connection)
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:

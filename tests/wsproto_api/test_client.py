@@ -280,23 +280,64 @@ async def test_something_that_never_says_ready(mock_clock: trio.testing.MockCloc
 
 
 async def ends_at_the_timeout(
-    url: str, asked: trio.Event, mock_clock: trio.testing.MockClock
+    url: str,
+    asked: trio.Event,
+    mock_clock: trio.testing.MockClock,
+    wait: Callable[[], Awaitable[None]] | None = None,
+    limit_s: float = CONNECT_TIMEOUT_S,
 ) -> None:
     errors: list[EngineError] = []
 
     async def try_it() -> None:
-        errors.append(await failure(url))
+        if wait is None:
+            errors.append(await failure(url))
+            return
+        with pytest.raises(EngineError) as caught:
+            await wait()
+        errors.append(caught.value)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(try_it)
         await asked.wait()
         await trio.testing.wait_all_tasks_blocked(0.01)
-        mock_clock.jump(CONNECT_TIMEOUT_S - 0.01)
+        mock_clock.jump(limit_s - 0.01)
         await trio.testing.wait_all_tasks_blocked(0.01)
         assert errors == []
         mock_clock.jump(0.01)
     assert type(errors[0]) is NotReady
     assert f"{url} does not answer yet" in errors[0].message
+
+
+async def test_a_limit_of_ones_own(mock_clock: trio.testing.MockClock) -> None:
+    """Whoever has a user waiting for the answer does not want to wait as long as others."""
+    asked = trio.Event()
+
+    async def handle(websocket: ServerConnection) -> None:
+        asked.set()
+        async for _ in websocket:
+            pass
+
+    async def speak(url: str) -> None:
+        async with WebSocketSpeak(url, TOKEN, connect_s=1.0)(SpeechRequest(text="One.")):
+            pass
+
+    async with scripted(handle) as url:
+        await ends_at_the_timeout(url, asked, mock_clock, partial(speak, url), 1.0)
+
+
+async def test_a_question_that_is_never_answered(mock_clock: trio.testing.MockClock) -> None:
+    asked = trio.Event()
+
+    async def handle(websocket: ServerConnection) -> None:
+        await websocket.send(messages.encode(READY))
+        async for _ in websocket:
+            asked.set()
+
+    async def question(url: str) -> None:
+        await ask(url, VOICES, messages.Voices, TOKEN, limit_s=1.0)
+
+    async with scripted(handle) as url:
+        await ends_at_the_timeout(url, asked, mock_clock, partial(question, url), 1.0)
 
 
 # --- servers that do not keep to the protocol -----------------------------------------------
@@ -473,8 +514,12 @@ async def test_a_player_is_greeted_by_its_own_ready() -> None:
     )
     with trio.fail_after(PATIENCE_S):
         async with scripted(script(ready)) as url:
-            vocabulary = {"client": messages.PLAYER_CLIENT, "server": messages.PLAYER_SERVER}
-            async with connect(url, token=TOKEN, **vocabulary) as (_, got):
+            async with connect(
+                url,
+                token=TOKEN,
+                client=messages.PLAYER_CLIENT,
+                server=messages.PLAYER_SERVER,
+            ) as (_, got):
                 assert got == ready
 
 
