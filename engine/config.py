@@ -47,6 +47,24 @@ _HOST = re.compile(
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 
 
+#: The voices of the OpenAI API, by ours: of the same name where there is one, else one that is alike.
+OPENAI_VOICES = {
+    "alloy": "af_alloy",
+    "ash": "am_michael",
+    "ballad": "bm_george",
+    "cedar": "am_fenrir",
+    "coral": "af_bella",
+    "echo": "am_echo",
+    "fable": "bm_fable",
+    "marin": "af_heart",
+    "nova": "af_nova",
+    "onyx": "am_onyx",
+    "sage": "af_sarah",
+    "shimmer": "af_aoede",
+    "verse": "am_puck",
+}
+
+
 def token_fault(token: str) -> str | None:
     """What is wrong with a token, to stand behind "it"; None if nothing is."""
     if len(token) < MIN_TOKEN_CHARS:
@@ -91,6 +109,14 @@ def _is_address(text: str) -> bool:
     return True
 
 
+def _address(text: str) -> str:
+    if text == "localhost":
+        return "127.0.0.1"
+    if not _is_address(text):
+        raise ValueError("must be an address such as 127.0.0.1")
+    return str(ipaddress.ip_address(text))
+
+
 def _lexicon_beside(file: Path) -> Path:
     return file.with_name("lexicon.toml")
 
@@ -123,6 +149,14 @@ class Settings(BaseSettings):
     player_port: int = Field(8882, ge=0, le=65535, description="port of the player")
     http_port: int = Field(8880, ge=0, le=65535, description="port of the OpenAI endpoint")
 
+    # Home Assistant; what is open comes before the host, whose check looks at it
+    wyoming: bool = Field(False, description="whether `make up` serves Home Assistant too")
+    wyoming_open: bool = Field(
+        False, description="whether other machines may use Wyoming, which has no password"
+    )
+    wyoming_host: str = Field("127.0.0.1", description="address to listen on for Wyoming")
+    wyoming_port: int = Field(10200, ge=0, le=65535, description="port for Wyoming")
+
     # what speaks
     model_dir: Path | None = Field(None, description="folder with model and voices of your own")
     cache_dir: Path = Field(
@@ -132,6 +166,10 @@ class Settings(BaseSettings):
     voice: str = Field("af_heart", description="voice or blend when a request names none")
     voice_speeds: dict[str, float] = Field(
         default_factory=dict, description="by voice, the speed when a request names none"
+    )
+    openai_voices: dict[str, str] = Field(
+        default_factory=lambda: dict(OPENAI_VOICES),
+        description="by name, OpenAI's or another, the voice or blend that it means over HTTP",
     )
     g2p: Literal["misaki", "espeak", "spelling"] = Field(
         "misaki", description="what reads English first; the ones after it stand behind it"
@@ -158,6 +196,9 @@ class Settings(BaseSettings):
         16_000, ge=1, le=65_000, description="longest text of one request, in characters"
     )
     http_text_chars: int = Field(4_096, ge=1, description="the same over HTTP; 4096 is OpenAI's")
+    http_waiting: int = Field(
+        64, ge=0, description="requests over HTTP that may wait for their turn to be spoken"
+    )
     live_chars: int = Field(
         1_000_000, ge=1, description="longest text that comes in pieces, in characters"
     )
@@ -201,12 +242,7 @@ class Settings(BaseSettings):
     @field_validator("host")
     @classmethod
     def _guarded(cls, value: str, info: ValidationInfo) -> str:
-        if value == "localhost":
-            return "127.0.0.1"
-        try:
-            address = str(ipaddress.ip_address(value))
-        except ValueError:
-            raise ValueError("must be an address such as 127.0.0.1") from None
+        address = _address(value)
         # Without a token anybody who reaches the port could make this machine speak. The one of
         # the file does not do: whoever opens this machine to others is to know that there is one.
         if not is_loopback(address) and info.data.get("token") is None:
@@ -214,6 +250,19 @@ class Settings(BaseSettings):
                 "other machines could connect, so set a token too "
                 f"({ENV_PREFIX}TOKEN, at least {MIN_TOKEN_CHARS} characters), or stay with a "
                 "loopback address such as 127.0.0.1"
+            )
+        return address
+
+    @field_validator("wyoming_host")
+    @classmethod
+    def _guarded_without_token(cls, value: str, info: ValidationInfo) -> str:
+        address = _address(value)
+        if not is_loopback(address) and not info.data.get("wyoming_open"):
+            raise ValueError(
+                "other machines could connect, and Wyoming has no password: whoever reaches the "
+                "port could make this machine speak. If all of your network may, set wyoming_open "
+                f"too ({ENV_PREFIX}WYOMING_OPEN=1), or stay with a loopback address such as "
+                "127.0.0.1"
             )
         return address
 
@@ -256,7 +305,7 @@ class Settings(BaseSettings):
         return value
 
     @field_validator(
-        "text_chars", "http_text_chars", "live_chars", "max_lead_ms", "streams",
+        "text_chars", "http_text_chars", "http_waiting", "live_chars", "max_lead_ms", "streams",
         "connection_streams", "connections", "messages_per_s", "first_audio_ms",
     )  # fmt: skip
     @classmethod
@@ -272,15 +321,27 @@ class Settings(BaseSettings):
             raise ValueError("must name a voice")
         return value
 
-    @field_validator("voice_speeds", mode="before")
+    @field_validator("voice_speeds", "openai_voices", mode="before")
     @classmethod
-    def _table(cls, value: object) -> object:
+    def _table(cls, value: object, info: ValidationInfo) -> object:
         if not isinstance(value, str):
             return value
         try:  # the environment has no tables
             return json.loads(value)
         except ValueError:
-            raise ValueError('must be JSON such as {"af_heart": 1.1}') from None
+            shown = (
+                '{"af_heart": 1.1}' if info.field_name == "voice_speeds" else '{"nova": "af_sky"}'
+            )
+            raise ValueError(f"must be JSON such as {shown}") from None
+
+    @field_validator("openai_voices")
+    @classmethod
+    def _standing_for_a_voice(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, voice in value.items():
+            if not voice.strip():
+                raise ValueError(f"{name} must stand for a voice")
+        # Who changes one name does not want to lose the others.
+        return OPENAI_VOICES | {name.lower(): voice for name, voice in value.items()}
 
     @field_validator("voice_speeds")
     @classmethod

@@ -113,6 +113,33 @@ def test_an_impossible_speed_of_a_voice_is_one_sentence(
     assert says in caught.value.message
 
 
+def test_names_of_openai_are_changed_one_by_one(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[openai_voices]\nalloy = "bf_emma"\nMine = "af_heart:60,am_michael:40"\n')
+    voices = config.load(environ={}, file=file).settings.openai_voices
+    assert (voices["alloy"], voices["mine"]) == ("bf_emma", "af_heart:60,am_michael:40")
+    assert voices["nova"] == config.OPENAI_VOICES["nova"]
+    environ = {"KOKORO_LIVE_OPENAI_VOICES": '{"nova": "af_sky"}'}
+    voices = config.load(environ=environ, file=tmp_path / "none").settings.openai_voices
+    assert voices == config.OPENAI_VOICES | {"nova": "af_sky"}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("alloy", "must be JSON such as"),
+        ('{"alloy": " "}', "alloy must stand for a voice"),
+        ('{"alloy": 1}', "KOKORO_LIVE_OPENAI_VOICES.alloy (environment) is 1"),
+    ],
+)
+def test_an_impossible_name_of_a_voice_is_one_sentence(
+    value: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(environ={"KOKORO_LIVE_OPENAI_VOICES": value}, file=tmp_path / "none")
+    assert says in caught.value.message
+
+
 # --- who may connect ---------------------------------------------------------------------------
 
 TOKEN = "a-token-for-tests-and-nothing-else"
