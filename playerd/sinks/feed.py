@@ -19,7 +19,9 @@ from ..ring import Ring
 from .gain import Gain
 from .watch import SILENT_S
 
+#: how long a fade is, and how short at least if it would be heard too late otherwise
 FADE_S = 0.005
+FADE_LEAST_S = 0.002
 
 
 class Feed:
@@ -40,7 +42,8 @@ class Feed:
             seconds of `time.monotonic`). One object, so that the two always belong together.
         called_s: when the device asked last, in seconds of `time.monotonic`; 0 before it has.
         silent: the newest block had silence in it, because the ring was empty.
-        fade: set by the Trio side to fade out and forget the rest; reset when that is done.
+        fade_by_s: set by the Trio side to fade out and forget the rest: when the last of the fade
+            is to have left the device, if possible; None again when that is done.
         given_up: set by the Trio side when nothing of it is to be heard any more.
         ended: the stream stopped by itself.
         waits: how often the device had played all it had before we gave it the next block, or had
@@ -64,13 +67,12 @@ class Feed:
         self.mark = (0, 0.0)
         self.called_s = 0.0
         self.silent = False
-        self.fade = False
+        self.fade_by_s: float | None = None
         self.given_up = False
         self.ended = False
         self.waits = 0
         self.failures = 0
         self._channels = channels
-        self._fade_bytes = round(FADE_S * rate) * SAMPLE_BYTES
         self._silence = 0  # frames of silence since the last one of the ring
         self._on_first_callback = on_first_callback
         self._thread = 0
@@ -117,9 +119,11 @@ class Feed:
         mono = block
         if self._channels > 1:
             mono = memoryview(bytearray(len(block) // self._channels))
-        fading = self.fade
-        given = self.ring.read_into(mono[: self._fade_bytes] if fading else mono)
-        if fading:
+        fade_by_s = self.fade_by_s
+        if fade_by_s is None:
+            given = self.ring.read_into(mono)
+        else:
+            given = self.ring.read_into(mono[: self._fade_bytes(fade_by_s - dac_s)])
             mono[:given] = faded_out(mono[:given])
             self.ring.discard()
         self.gain.apply(mono[:given])
@@ -135,8 +139,12 @@ class Feed:
             self.mark = (self.mark[0], dac_s - self._silence / self.rate)
         self._silence += pcm_samples(mono[given:])
         self.silent = given < len(mono)
-        if fading:
-            self.fade = False
+        if fade_by_s is not None:
+            self.fade_by_s = None
+
+    def _fade_bytes(self, left_s: float) -> int:
+        """How much of a block fades out if there are `left_s` seconds for it."""
+        return round(min(max(left_s, FADE_LEAST_S), FADE_S) * self.rate) * SAMPLE_BYTES
 
     def finished(self) -> None:
         """Called by PortAudio when the stream has stopped, for whatever reason."""

@@ -36,8 +36,10 @@ from .worker import Hangs, T, Worker
 
 log = structlog.get_logger("sound")
 
-#: Stop means silence within 100 ms. A fade is out after 65 to 100; if it is not out yet, it is cut.
-STOP_LIMIT_S = 0.095
+#: Stop means silence within 100 ms. A fade is out after 80 to 98; if it is not out yet, it is cut.
+STOP_LIMIT_S = 0.1
+#: measured: what leaves the device has left it about so long before the device says so
+EARLY_S = 0.004
 #: how often to look what the audio thread has done: it must not spend its time on waking us
 POLL_S = 0.005
 #: how often to ask whether the machine slept, and whether another device is the default now
@@ -183,9 +185,11 @@ class PortAudioSink:
 
     async def stop(self, *, cut: bool = False) -> int:
         """See `Sink`."""
+        heard = None
         if self._output.running and not cut and not self._watch.stalled:
-            await self._fade()
-        heard = self._heard_position(self._alive_s())
+            heard = await self._fade()
+        if heard is None:
+            heard = self._heard_position(self._alive_s())
         if self._output.running:
             try:
                 with trio.CancelScope(shield=True):
@@ -213,7 +217,7 @@ class PortAudioSink:
         """The next sample to be played is this one; the stream must not be running."""
         feed = self._feed
         feed.ring.discard()
-        feed.fade = False
+        feed.fade_by_s = None
         feed.mark = (feed.mark[0], 0.0)
         self._unheard.go_to(position, feed.rate, feed.mark[0])
 
@@ -304,14 +308,25 @@ class PortAudioSink:
         self._sleep_due_s = now_s + SLEEP_POLL_S
         self._default_due_s = now_s + DEFAULT_POLL_S
 
-    async def _fade(self) -> None:
-        """Fades out, and waits until that was heard; what takes too long is cut off."""
+    async def _fade(self) -> int | None:
+        """Fades out, and waits until that was heard.
+
+        Returns the position up to which samples were heard, those of the fade too; None if they
+        do not leave the device in time, so that what is left of them is to be cut off.
+        """
+        feed, limit_s = self._feed, time.monotonic() + STOP_LIMIT_S
+        feed.fade_by_s = limit_s
         with trio.move_on_after(STOP_LIMIT_S):
-            self._feed.fade = True
-            while self._feed.fade and not self._feed.ended:  # noqa: ASYNC110 - see `POLL_S`
+            while feed.fade_by_s is not None and not feed.ended:  # noqa: ASYNC110 - see `POLL_S`
                 await trio.sleep(POLL_S)
-            _, leaves_s = self._feed.mark
-            await trio.sleep(max(leaves_s - time.monotonic(), 0.0))
+        handed, leaves_s = feed.mark
+        done = feed.fade_by_s is None and leaves_s - EARLY_S <= limit_s
+        # Once it is out there is nothing but silence in the device: a little more of that does no
+        # harm, but to abort before its last sample does.
+        until_s = leaves_s + BLOCK_S if done else limit_s
+        await trio.sleep(max(until_s - time.monotonic(), 0.0))
+        alive = not feed.ended and feed.called_s >= leaves_s - BLOCK_S
+        return self._unheard.position(handed) if done and alive else None
 
     def _rest(self) -> None:
         """The stream was stopped."""

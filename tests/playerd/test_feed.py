@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def test_another_rate(rate: int, clock: Clock) -> None:
     out = bytearray(2 * frames)
     feed.callback(out, frames, Times(), Status())
     assert feed.mark == near(frames, 1000.1)
-    feed.fade = True
+    feed.fade_by_s = math.inf
     feed.callback(out, frames, Times(), Status())
     assert np.count_nonzero(np.frombuffer(out, PCM_DTYPE)) == pytest.approx(rate * 0.005, abs=2)
 
@@ -163,14 +164,30 @@ def test_a_fade_takes_5_ms_and_forgets_the_rest() -> None:
     pcm = noise(100)
     feed.ring.write(pcm)
     block(feed)
-    feed.fade = True
+    feed.fade_by_s = math.inf
     out = block(feed)
     expected = faded_out(pcm[2 * BLOCK : 2 * (BLOCK + FADE_SAMPLES)])
     assert out == expected + bytes(2 * (BLOCK - FADE_SAMPLES))
-    assert not feed.fade
+    assert feed.fade_by_s is None
     assert feed.waiting_frames == 0
     assert feed.mark[0] == BLOCK + FADE_SAMPLES
     assert block(feed) == bytes(2 * BLOCK)
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "takes_ms"), [(20.0, 5.0), (4.0, 4.0), (2.5, 2.5), (1.0, 2.0), (-30.0, 2.0)]
+)
+def test_a_fade_that_would_be_late_is_shorter(
+    clock: Clock, left_ms: float, takes_ms: float
+) -> None:
+    feed = Feed(ms_to_samples(200))
+    pcm = noise(100)
+    feed.ring.write(pcm)
+    feed.fade_by_s = clock.now_s + 0.08 + left_ms / 1000  # the block leaves the device in 80 ms
+    out = block(feed)
+    samples = ms_to_samples(takes_ms)
+    assert out == faded_out(pcm[: 2 * samples]) + bytes(2 * (BLOCK - samples))
+    assert feed.mark == near(samples, 1000.08 + takes_ms / 1000)
 
 
 @pytest.mark.parametrize("samples", [0, 1, 7, FADE_SAMPLES])
@@ -184,9 +201,9 @@ def test_a_fade_falls_to_silence_without_a_step(samples: int) -> None:
 
 def test_a_fade_with_nothing_left_is_done_at_once() -> None:
     feed = Feed(ms_to_samples(200))
-    feed.fade = True
+    feed.fade_by_s = math.inf
     assert block(feed) == bytes(2 * BLOCK)
-    assert not feed.fade
+    assert feed.fade_by_s is None
 
 
 def test_whatever_happens_the_callback_gives_silence() -> None:

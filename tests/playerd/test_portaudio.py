@@ -753,20 +753,75 @@ async def test_a_device_that_takes_nothing(library: Library, mock_clock: MockClo
 # --- stop and volume --------------------------------------------------------------------------
 
 
-async def test_a_stop_fades_or_cuts(library: Library, mock_clock: MockClock) -> None:
+@pytest.mark.parametrize("later_s", [0.0, 0.005, 0.01, 0.015])
+async def test_a_stop_fades(library: Library, mock_clock: MockClock, later_s: float) -> None:
+    """Wherever in a block it comes: what it says was heard is what was, the fade too."""
     sink = PortAudioSink()
     machine = Machine(library, sink)
-    for cut, most_s in ((False, 0.1), (True, 0.011)):
-        await _playing(machine, noise(600))
-        stream, began_s, written = library.sounding, trio.current_time(), sink.written_samples
-        stream.heard.clear()
-        heard = await machine.finish(partial(sink.stop, cut=cut))
-        assert trio.current_time() - began_s <= most_s
-        assert heard < written
-        assert not stream.started
-        whole = noise(600)
-        n = len(sound(stream)) - (0 if cut else 240)
-        assert sound(stream)[:n] in whole, "up to the fade nothing is changed"
+    pcm = noise(600)
+    await _playing(machine, pcm)
+    await machine.run(later_s)
+    stream, began_s = library.sounding, trio.current_time()
+    heard = await machine.finish(sink.stop)
+    assert not stream.started
+    fade = ms_to_samples(5)
+    assert bytes(stream.heard[: 2 * (heard - fade)]) == pcm[: 2 * (heard - fade)]
+    assert sound(stream)[-2 * fade :] != pcm[2 * (heard - fade) : 2 * heard]
+    assert len(sound(stream)) // 2 in range(heard - 5, heard + 1)  # a fade ends in a few zeros
+    silent_s = len(stream.heard) / 2 / 24000 - heard / 24000
+    took_s = trio.current_time() - began_s
+    assert took_s - silent_s <= 0.1
+    assert took_s <= 0.125
+
+
+async def test_a_stop_cuts_at_once(library: Library, mock_clock: MockClock) -> None:
+    sink = PortAudioSink()
+    machine = Machine(library, sink)
+    await _playing(machine, noise(600))
+    stream, began_s, written = library.sounding, trio.current_time(), sink.written_samples
+    heard = await machine.finish(partial(sink.stop, cut=True))
+    assert trio.current_time() - began_s <= 0.011
+    assert heard < written
+    assert not stream.started
+    assert noise(600).startswith(sound(stream))
+    assert heard == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
+
+
+async def test_a_fade_that_would_come_too_late_is_cut_off(
+    library: Library, mock_clock: MockClock
+) -> None:
+    """A deep device holds more than may be heard of a stop."""
+    sink = PortAudioSink()
+    machine = Machine(library, sink)
+    sink._ladder._rung = 1
+    await _playing(machine, noise(900))
+    assert sink.depth_ms == 120
+    stream, began_s = library.sounding, trio.current_time()
+    heard = await machine.finish(sink.stop)
+    assert trio.current_time() - began_s <= 0.11  # 5 ms are the pace of `Machine`
+    assert noise(900).startswith(sound(stream))
+    assert heard == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
+
+
+async def test_a_device_that_freezes_during_a_fade_was_not_heard(
+    library: Library, mock_clock: MockClock
+) -> None:
+    sink = PortAudioSink()
+    machine = Machine(library, sink)
+    await _playing(machine, noise(600))
+    stream = library.sounding
+    heard: list[int] = []
+
+    async def stop() -> None:
+        heard.append(await sink.stop())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stop)
+        await machine.run(0.02)  # the fade is handed to it
+        assert sink._feed.fade_by_s is None
+        stream.suspended = True
+        await machine.run(0.2)
+    assert heard[0] == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
 
 
 async def test_the_volume_outlasts_the_device(library: Library, mock_clock: MockClock) -> None:
