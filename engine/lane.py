@@ -127,11 +127,11 @@ def _most_urgent(live: list[Ticket]) -> Ticket:
 
 
 class Pace:
-    """When one stream's next sample is due at its listener, who plays what comes as it comes.
+    """When one stream's next sample is due at its listener.
 
-    It is reckoned from what was made, never heard back from the listener. If he pauses, or reads
-    no further, the lead shrinks by the clock all the same: the stream's next piece then goes first,
-    once.
+    It is reckoned from what was made, as if he played it as it comes: if he pauses, or reads no
+    further, the lead shrinks by the clock all the same, and the stream's next piece then goes
+    first, once. Unless he tells where he is (`heard`): from then on it is reckoned from that.
 
     Args:
         now_s: when the stream was asked for, in seconds on any one clock. Its first sample is due
@@ -142,6 +142,8 @@ class Pace:
     def __init__(self, now_s: float, budget_s: float = 0.0) -> None:
         self._budget_s = budget_s
         self._planned_s = 0.0
+        self._made = 0  # samples
+        self._held_s: float | None = None  # in hand while he stands still; else `_due_s` counts
         self.restart(now_s)
 
     def restart(self, now_s: float) -> None:
@@ -149,10 +151,12 @@ class Pace:
         self._due_s = now_s
         self._budget_until_s = now_s + self._budget_s
 
-    @property
-    def due_s(self) -> float:
-        """When the next sample is due: the deadline of the stream's next piece. Never decreases."""
-        return self._due_s
+    def due_s(self, now_s: float) -> float:
+        """When the next sample is due: the deadline of the stream's next piece.
+
+        It never decreases but by what the listener tells.
+        """
+        return self._due_s if self._held_s is None else now_s + self._held_s
 
     def made(self, now_s: float, samples: int) -> float:
         """The stream's next piece is made and plays when what was made before it has been played.
@@ -170,24 +174,48 @@ class Pace:
         """
         if samples < 0:
             raise ValueError(f"A piece has {samples} samples.")
-        late_s = max(0.0, now_s - self._due_s)
         length_s = samples / SAMPLE_RATE
-        self._due_s = max(self._due_s, now_s) + length_s
+        self._made += samples
         self._planned_s = max(0.0, self._planned_s - length_s)
+        if self._held_s is not None:
+            self._held_s += length_s
+            return 0.0
+        late_s = max(0.0, now_s - self._due_s)
+        self._due_s = max(self._due_s, now_s) + length_s
         return late_s
+
+    def heard(self, now_s: float, sample: int, *, playing: bool) -> bool:
+        """The listener tells where he is; he need not, and what he tells may be lost.
+
+        Args:
+            now_s: when he is there.
+            sample: of the stream, which he hears next.
+            playing: whether he goes on by the clock. If not, because he has paused or has yet to
+                begin, what he has in hand stays as it is until he tells again.
+
+        Returns:
+            Whether it can be: nobody has heard what was not made. If not, nothing changes.
+        """
+        if not 0 <= sample <= self._made:
+            return False
+        if sample == self._made:  # he waits, and it counts since when
+            self._due_s, self._held_s = min(self.due_s(now_s), now_s), None
+            return True
+        lead_s = (self._made - sample) / SAMPLE_RATE
+        self._due_s, self._held_s = now_s + lead_s, None if playing else lead_s
+        return True
 
     def planned(self, samples: int) -> None:
         """So much will be made for what is known by now, 24 kHz."""
         self._planned_s += samples / SAMPLE_RATE
 
-    @property
-    def next_due_s(self) -> float:
+    def next_due_s(self, now_s: float) -> float:
         """When the first sample behind all that is planned is due."""
-        return self._due_s + self._planned_s
+        return self.due_s(now_s) + self._planned_s
 
     def lead_s(self, now_s: float) -> float:
         """Seconds of audio in hand: 0 when nothing was made yet or in an underrun."""
-        return max(0.0, self._due_s - now_s)
+        return max(0.0, self.due_s(now_s) - now_s)
 
     def spare_s(self, now_s: float) -> float:
         """Seconds until the listener notices: the lead, or what is left of the budget."""

@@ -127,6 +127,7 @@ class FedStream:
         events: of it.
         feed: where its text goes.
         configure: given voice and speed; raises `InvalidRequest`.
+        heard: given the sample, and whether it plays.
     """
 
     def __init__(
@@ -134,10 +135,12 @@ class FedStream:
         events: AsyncIterator[Event],
         feed: TextFeed,
         configure: Callable[[str | None, float | None], None],
+        heard: Callable[[int, bool], None],
     ) -> None:
         self._events = events
         self._feed = feed
         self._configure = configure
+        self._heard = heard
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self
@@ -160,3 +163,7 @@ class FedStream:
     async def configure(self, *, voice: str | None = None, speed: float | None = None) -> None:
         """See `Stream`."""
         self._configure(voice, speed)
+
+    def heard(self, sample: int, /, *, playing: bool) -> None:
+        """See `Stream`."""
+        self._heard(sample, playing)

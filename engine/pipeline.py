@@ -60,6 +60,8 @@ T = TypeVar("T")
 #: Seconds before the listener has heard all there is, at which text that has waited too long for
 #: the rest of its sentence is spoken as it is: what a segment takes, on a slow machine.
 _REACTION_S = 1.0
+#: and how often it is looked at at most, where that is.
+_LOOK_S = 0.05
 
 _BOUNDARIES: dict[Mark, Boundary] = {
     Mark.NONE: "none",
@@ -96,9 +98,32 @@ class _Failure:
     error: EngineError
 
 
+class Running:
+    """The events of a stream, to be read to their end or left.
+
+    Args:
+        events: of it.
+        supply: of its listener.
+    """
+
+    def __init__(self, events: AsyncIterator[Event], supply: _Supply) -> None:
+        self._events = events
+        self._supply = supply
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
+
+    def heard(self, sample: int, playing: bool) -> None:
+        """See `engine.request.Stream`."""
+        self._supply.heard(sample, playing=playing)
+
+
 @asynccontextmanager
-async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIterator[Event]]:
-    """Runs the stages; yields the events of the stream, to be read to their end or left.
+async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[Running]:
+    """Runs the stages; yields what the listener has of the stream.
 
     Raises (from the iterator):
         EngineError: what a stage failed with.
@@ -119,7 +144,7 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[AsyncIter
         audio = stage(_decode(spoken, utterance, voicing, supply, timeline), 1)
         async with aclosing(stage(_events(audio, utterance, timeline), 0)) as events:
             try:
-                yield events
+                yield Running(events, supply)
             except Exception as error:
                 # The stages never raise, so this is the only one: out of the nursery it must come
                 # as itself and not in a group.
@@ -164,6 +189,12 @@ class _Supply:
     def made(self, samples: int) -> None:
         """More is in hand."""
         self.pace.made(trio.current_time(), samples)
+        self._changed.unpark_all()
+
+    def heard(self, sample: int, *, playing: bool) -> None:
+        """The listener tells where he is."""
+        if not self.pace.heard(trio.current_time(), sample, playing=playing):
+            log.warning("a listener tells of what was not made", sample=sample)
         self._changed.unpark_all()
 
 
@@ -254,9 +285,12 @@ async def _receive(
         if waits_since_s is not None:
             until_s = waits_since_s + utterance.max_buffer_delay_s
             # Who still has something to hear loses nothing by waiting for the whole sentence.
-            until_s = max(until_s, pace.next_due_s - _REACTION_S)
-        if trio.current_time() >= until_s:
-            return _Waited()
+            now_s = trio.current_time()
+            until_s = max(until_s, pace.next_due_s(now_s) - _REACTION_S)
+            if now_s >= until_s:
+                return _Waited()
+            # He may stand still just before it is time, again and again.
+            until_s = max(until_s, now_s + _LOOK_S)
         with trio.move_on_at(until_s):
             return await utterance.feed.receive()
 

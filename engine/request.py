@@ -313,6 +313,21 @@ class Stream(Protocol):
         """
         ...
 
+    def heard(self, sample: int, /, *, playing: bool) -> None:
+        """How far the listener is, so that the engine knows how much time there is.
+
+        Nobody need tell; without it the engine reckons with a listener who plays everything the
+        moment it comes. Tell when it begins, pauses or goes on, and a few times a second between,
+        also in a pause: a report may be lost, and the last one counts. Never waits, never fails;
+        one that cannot be, of what was not made yet, is ignored.
+
+        Args:
+            sample: of the stream, which is heard next.
+            playing: whether it goes on by the clock. Not before the first sound, in a pause, or
+                while the player holds back what it has.
+        """
+        ...
+
 
 class SpeakLive(Protocol):
     """The port: see the module docstring for the rules.

@@ -89,10 +89,11 @@ class KokoroService:
         metrics.ACTIVE.inc()
         try:
             async with (
-                pipeline.run(utterance, self._synthesis) as events,
-                aclosing(watched(events)) as told,
+                pipeline.run(utterance, self._synthesis) as running,
+                aclosing(watched(running)) as told,
             ):
-                yield FedStream(told, utterance.feed, partial(self._configure, utterance))
+                configure = partial(self._configure, utterance)
+                yield FedStream(told, utterance.feed, configure, running.heard)
         except EngineError as error:
             outcome = error.code
             raise

@@ -116,12 +116,14 @@ class Synthesis:
         if (known := self._audio.get(key)) is not None:
             return known
         call = self._model.acoustic.call(phonemes, style, speed)
-        async with self._turns.turn(deadline_s=pace.next_due_s, batch=batch):
+        due_s = pace.next_due_s(trio.current_time())
+        async with self._turns.turn(deadline_s=due_s, batch=batch):
             sound = await self._turns.run(call)
             self._phoneme_s += 0.2 * (call.seconds / len(phonemes) - self._phoneme_s)
             speech = Speech(phonemes, sound.durations, speed, key, compute_s=call.seconds)
             decoding = _Decoding(self._model, sound, speech, self._costs, self._budget_s)
-            if not batch and pace.next_due_s <= trio.current_time():
+            now_s = trio.current_time()
+            if not batch and pace.next_due_s(now_s) <= now_s:
                 while not decoding.made and not decoding.done:
                     await self._step(decoding, pace.spare_s(trio.current_time()))
         return replace(speech, decoding=decoding)
@@ -138,7 +140,8 @@ class Synthesis:
         given: list[Piece] = []
         while decoding.made or not decoding.done:
             if not decoding.made:
-                async with self._turns.turn(deadline_s=pace.due_s, batch=batch):
+                due_s = pace.due_s(trio.current_time())
+                async with self._turns.turn(deadline_s=due_s, batch=batch):
                     # Only now, because the lead shrinks while one waits for a turn.
                     spare_s = np.inf if batch else pace.spare_s(trio.current_time())
                     await self._step(decoding, spare_s)

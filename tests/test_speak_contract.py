@@ -24,6 +24,7 @@ from engine.request import (
     Frame,
     LiveRequest,
     Marks,
+    Notice,
     Opened,
     SegmentDone,
     SegmentStart,
@@ -268,6 +269,26 @@ async def test_another_speed_from_the_next_segment_on(
     first, second = (done.samples for done in heard.of(SegmentDone))
     assert second < 0.8 * first
     assert heard.of(Opened)[0].speed == 1.0
+
+
+async def test_a_listener_may_tell_how_far_he_is_at_any_time(
+    opened: AbstractAsyncContextManager[SpeakLive],
+) -> None:
+    request = replace(WHOLE, priority="live")
+    async with opened as speak:
+        whole = await hear(speak, request)
+        heard = Heard()
+        async with speak(request) as stream:
+            stream.heard(0, playing=False)
+            async for event in stream:
+                heard.events.append(event)
+                stream.heard(10**9, playing=True)  # which cannot be
+                if isinstance(event, Frame):
+                    stream.heard(event.sample, playing=event.seq % 3 == 0)
+            stream.heard(heard.done.samples, playing=False)
+    spoken = Heard([event for event in heard.events if not isinstance(event, Notice)])
+    check_stream(spoken, request)
+    assert [s.text for s in spoken.of(SegmentStart)] == [s.text for s in whole.of(SegmentStart)]
 
 
 async def test_after_the_end_nothing_more_can_be_said(

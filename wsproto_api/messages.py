@@ -119,6 +119,19 @@ class Configure(Request, tag="configure", kw_only=True, frozen=True):
     speed: float | None = None
 
 
+class Heard(Request, tag="heard", kw_only=True, frozen=True):
+    """How far the owner of a stream has heard it; needs no answer. See `engine.request.Stream`.
+
+    Attributes:
+        sample: which is heard next.
+        playing: whether it goes on by the clock.
+    """
+
+    stream: StreamNumber
+    sample: Count
+    playing: bool
+
+
 class Cancel(Request, tag="cancel", kw_only=True, frozen=True):
     """End a stream now.
 
@@ -424,8 +437,8 @@ def _vocabulary(*structs: type[msgspec.Struct]) -> Vocabulary:
 
 
 ENGINE_CLIENT = _vocabulary(
-    Auth, Speak, Open, Append, Flush, End, Configure, Cancel, Subscribe, Unsubscribe, AskVoices,
-    AskStatus, Ping,
+    Auth, Speak, Open, Append, Flush, End, Configure, Heard, Cancel, Subscribe, Unsubscribe,
+    AskVoices, AskStatus, Ping,
 )  # fmt: skip
 ENGINE_SERVER = _vocabulary(
     Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentMarks, SegmentFinished, AllSpoken,

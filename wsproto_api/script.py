@@ -1,8 +1,9 @@
 """What a server said on one recorded connection, and when it is its turn to say it again. Core.
 
-The n-th message of the client stands for the n-th recorded one. What the server said comes after
-the messages of the client that it came after, and as long after the last of them as it did then.
-`reply_to` becomes the id that the client uses now; everything else is as it was.
+The n-th message of the client stands for the n-th recorded one; reports of how far a listener is
+(`heard`), which come by the clock, do not count. What the server said comes after the messages of
+the client that it came after, and as long after the last of them as it did then. `reply_to` becomes
+the id that the client uses now; everything else is as it was.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Script:
     def __init__(
         self, entries: Sequence[Passed], socket: Socket, now_s: float, *, shown: bool = True
     ) -> None:
-        self._entries = list(_without_auth(entries) if shown else entries)
+        self._entries = [e for e in entries if not (_is_clients(e) and _is_report(_data(e)))]
+        if shown:
+            self._entries = _without_auth(self._entries)
         self._server_says = vocabularies(socket)[1]
         self._expected = [_kind(_data(e)) for e in self._entries if _is_clients(e)]
         self._heard_s: list[float] = []  # when the n-th message of the client came
@@ -99,6 +102,8 @@ class Script:
 
     def hear(self, data: str | bytes, now_s: float) -> None:
         """A message of the client came; if it is not the recorded one, it will be told so."""
+        if _is_report(data):
+            return
         found, number = _kind(data), len(self._heard_s)
         if number == len(self._expected):
             self._complain(f"The recording has no more messages of the client, not {found}.", found)
@@ -196,6 +201,11 @@ def _kind(data: str | bytes) -> _Kind:
         return _Kind(_BROKEN, error.reply_to)
     assert isinstance(found, Unknown)  # nothing is known to no vocabulary
     return _Kind(found.type, found.id)
+
+
+def _is_report(data: str | bytes) -> bool:
+    """Whether it is a report that wants no answer."""
+    return _kind(data) == _Kind("heard")
 
 
 def _without_auth(entries: Sequence[Passed]) -> list[Passed]:

@@ -180,6 +180,8 @@ class _Client:
                 live = self._found(message.stream)
                 await live.configure(voice=message.voice, speed=message.speed)
                 self._acknowledge(message.id, message.stream)
+            case messages.Heard():
+                self._heard(message)
             case messages.Cancel():
                 self._cancel(message)
             case messages.Subscribe():
@@ -221,17 +223,23 @@ class _Client:
         self._acknowledge(message.id, live.log.number)
         self._follow(live)
 
+    def _heard(self, message: messages.Heard) -> None:
+        number = message.stream
+        live = self._server.streams.find(number)
+        if live is None:
+            self._warn(message, "unknown_stream", f"There is no stream {number}.")
+        elif live.owner is not self:
+            self._warn(message, "not_owner", f"Only its owner tells how far stream {number} is.")
+        elif not live.heard(message.sample, playing=message.playing):
+            text = f"Stream {number} has {live.log.samples} samples, not {message.sample}."
+            self._warn(message, "not_made_yet", text)
+        self._acknowledge(message.id, number)
+
     def _cancel(self, message: messages.Cancel) -> None:
         live = self._server.streams.find(message.stream)
         if live is None or not live.cancel(message.played_samples):
-            self._peer.reply(
-                messages.Warning(
-                    stream=message.stream,
-                    reply_to=message.id,
-                    code="unknown_stream",
-                    message=f"Stream {message.stream} is over or never was; nothing to cancel.",
-                )
-            )
+            text = f"Stream {message.stream} is over or never was; nothing to cancel."
+            self._warn(message, "unknown_stream", text)
         self._acknowledge(message.id, message.stream)
 
     def _subscribe(self, message: messages.Subscribe) -> None:
@@ -267,6 +275,11 @@ class _Client:
             if scope is not None:
                 scope.cancel()
         self._acknowledge(message.id)
+
+    def _warn(self, about: messages.Heard | messages.Cancel, code: str, text: str) -> None:
+        self._peer.reply(
+            messages.Warning(stream=about.stream, reply_to=about.id, code=code, message=text)
+        )
 
     def _acknowledge(self, name: str | None, stream: int | None = None) -> None:
         # A client that gave no id still learns its stream's number from stream.opened.

@@ -45,6 +45,9 @@ LONGEST_PAUSE_S = 0.5
 #: a connection that lasted so long was taken up for good, though nothing may have come
 STANDS_S = 1.0
 
+#: seconds between two reports of how far the listener is
+REPORT_S = 0.25
+
 
 class WebSocketSpeak:
     """`engine.request.SpeakLive` in another process.
@@ -121,7 +124,10 @@ class _RemoteStream:
         self._said = 0
         self._chars = 0  # of text that the engine has
         self._nameless: set[str] = set()  # names that we gave to flushes
-        self._sending = trio.CancelScope()
+        # how far the listener is, until it was said; what he told before is of no interest then
+        self._report: messages.Heard | None = None
+        self._reported = trio.Event()
+        self._sending: set[trio.CancelScope] = set()
 
     # --- what the user of the stream sees -------------------------------------------------------
 
@@ -157,6 +163,11 @@ class _RemoteStream:
     async def configure(self, *, voice: str | None = None, speed: float | None = None) -> None:
         """See `Stream`."""
         await self._say(messages.Configure(stream=self._stream, voice=voice, speed=speed))
+
+    def heard(self, sample: int, /, *, playing: bool) -> None:
+        """See `Stream`. Of what is told meanwhile the last is said every `REPORT_S`."""
+        self._report = messages.Heard(stream=self._stream, sample=sample, playing=playing)
+        self._reported.set()
 
     async def _say(self, message: _ToStream) -> None:
         if self._over:
@@ -262,6 +273,7 @@ class _RemoteStream:
         failure: EngineError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, connection, bucket)
+            nursery.start_soon(self._write_reports, connection, bucket)
             try:
                 await self._read(connection)
             except EngineError as error:  # not through the nursery, which would wrap it
@@ -271,12 +283,12 @@ class _RemoteStream:
                     self._over = True  # as far as we can tell anybody
                     failure = error
             except trio.Cancelled:
-                self._sending.deadline = trio.current_time() + CLOSE_TIMEOUT_S
+                self._limit_sending()
                 # NotReady: gone already, and the engine cancels what nobody hears
                 with trio.move_on_after(CLOSE_TIMEOUT_S, shield=True), suppress(NotReady):
                     await connection.send(messages.Cancel(stream=self._stream))
                 raise
-            self._sending.deadline = trio.current_time() + CLOSE_TIMEOUT_S
+            self._limit_sending()
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -355,22 +367,44 @@ class _RemoteStream:
             while not self._to_say:
                 self._more = trio.Event()
                 await self._more.wait()
-            while wait_s := bucket.take(trio.current_time()):  # noqa: ASYNC110 - waits for a time
-                await trio.sleep(wait_s)
+            await _taken(bucket)
             saying = self._to_say[0]
             self._said += 1
             message = replace(saying.message, id=f"say-{self._said}")
             if isinstance(message, messages.Append):
                 message = replace(message, at=self._chars)
             try:
-                # A message that is cut in half would be the end of the connection.
-                with trio.CancelScope(shield=True) as self._sending:
-                    await connection.send(message)
+                await self._send(connection, message)
             except TextTooLong as error:
                 self._answer(error)
             except NotReady:
                 return  # whoever reads will see why
             await saying.answered.wait()
+
+    async def _write_reports(self, connection: Connection, bucket: TokenBucket) -> None:
+        """Says how far the listener is, when he has told."""
+        with suppress(NotReady):  # whoever reads will see why
+            while True:
+                while self._report is None:
+                    self._reported = trio.Event()
+                    await self._reported.wait()
+                await _taken(bucket)
+                report, self._report = self._report, None
+                await self._send(connection, report)
+                await trio.sleep(REPORT_S)
+
+    async def _send(self, connection: Connection, message: _ToStream | messages.Heard) -> None:
+        # A message that is cut in half would be the end of the connection.
+        with trio.CancelScope(shield=True) as scope:
+            self._sending.add(scope)
+            try:
+                await connection.send(message)
+            finally:
+                self._sending.discard(scope)
+
+    def _limit_sending(self) -> None:
+        for scope in self._sending:
+            scope.deadline = trio.current_time() + CLOSE_TIMEOUT_S
 
     def _answer(self, error: EngineError | None) -> None:
         """What was said first has its answer."""
@@ -379,6 +413,12 @@ class _RemoteStream:
         if error is None and isinstance(saying.message, messages.Append):
             self._chars += len(saying.message.text)
         saying.answered.set()
+
+
+async def _taken(bucket: TokenBucket) -> None:
+    """Waits until one more message may be said."""
+    while wait_s := bucket.take(trio.current_time()):  # noqa: ASYNC110 - waits for a time
+        await trio.sleep(wait_s)
 
 
 def _over() -> UnknownStream:

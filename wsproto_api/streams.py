@@ -146,6 +146,14 @@ class LiveStream:
         self._refuse_if_over()
         await self._source.configure(voice=voice, speed=speed)
 
+    def heard(self, sample: int, *, playing: bool) -> bool:
+        """How far its owner is; False if that cannot be. Nothing happens if all is made."""
+        if sample > self.log.samples:
+            return False
+        if not self.log.over:
+            self._source.heard(sample, playing=playing)
+        return True
+
     def _refuse_if_over(self) -> None:
         if self.log.over:
             raise UnknownStream(f"Stream {self.log.number} is over.", param="stream")

@@ -205,7 +205,7 @@ def test_patience_begins_anew_when_no_batch_work_waits() -> None:
 
 def test_pace_follows_a_listener() -> None:
     pace = Pace(10.0)
-    assert (pace.due_s, pace.lead_s(10.0), pace.lead_s(11.0)) == (10.0, 0.0, 0.0)
+    assert (pace.due_s(10.0), pace.lead_s(10.0), pace.lead_s(11.0)) == (10.0, 0.0, 0.0)
     for now, samples, late, due in [
         (10.5, 24_000, 0.5, 11.5),  # the first piece begins to play when it is made
         (10.7, 12_000, 0.0, 12.0),  # in time: it is played behind the first
@@ -215,7 +215,7 @@ def test_pace_follows_a_listener() -> None:
         (60.0, 24_000, 45.75, 61.0),  # nobody read for a while
     ]:
         assert pace.made(now, samples) == late
-        assert pace.due_s == due
+        assert pace.due_s(now) == due
         assert pace.lead_s(now) == due - now
     with pytest.raises(ValueError, match="-1 samples"):
         pace.made(61.0, -1)
@@ -231,10 +231,10 @@ def test_pace_never_goes_back_and_a_late_piece_is_all_that_is_in_hand(
     pace, now = Pace(start_s), start_s
     for after, samples in pieces:
         now += after
-        due, lead = pace.due_s, pace.lead_s(now)
+        due, lead = pace.due_s(now), pace.lead_s(now)
         assert lead >= 0.0
         late = pace.made(now, samples)
-        assert pace.due_s >= due
+        assert pace.due_s(now) >= due
         assert late == max(0.0, now - due)
         length = samples / SAMPLE_RATE
         assert pace.lead_s(now) == pytest.approx(lead + length, abs=1e-6)
@@ -244,21 +244,21 @@ def test_pace_never_goes_back_and_a_late_piece_is_all_that_is_in_hand(
 
 def test_pace_plans_ahead() -> None:
     pace = Pace(10.0)
-    assert pace.next_due_s == 10.0
+    assert pace.next_due_s(0.0) == 10.0
     pace.planned(48_000)
-    assert (pace.due_s, pace.next_due_s) == (10.0, 12.0)  # when the first is due does not change
+    assert (pace.due_s(0.0), pace.next_due_s(0.0)) == (10.0, 12.0)  # the first is due as before
     pace.planned(24_000)
-    assert pace.next_due_s == 13.0
+    assert pace.next_due_s(0.0) == 13.0
     pace.made(10.5, 36_000)  # half a second late, of what was planned
-    assert (pace.due_s, pace.next_due_s) == (12.0, 13.5)
+    assert (pace.due_s(0.0), pace.next_due_s(0.0)) == (12.0, 13.5)
     pace.planned(-12_000)  # it was trimmed
-    assert (pace.due_s, pace.next_due_s) == (12.0, 13.0)
+    assert (pace.due_s(0.0), pace.next_due_s(0.0)) == (12.0, 13.0)
     pace.made(11.0, 24_000)
-    assert pace.next_due_s == pace.due_s == 13.0
+    assert pace.next_due_s(0.0) == pace.due_s(0.0) == 13.0
     pace.made(11.0, 24_000)  # nobody planned this
-    assert pace.next_due_s == pace.due_s == 14.0
+    assert pace.next_due_s(0.0) == pace.due_s(0.0) == 14.0
     pace.planned(24_000)
-    assert pace.next_due_s == 15.0
+    assert pace.next_due_s(0.0) == 15.0
 
 
 @given(
@@ -274,17 +274,17 @@ def test_what_is_planned_is_due_when_it_was_said_unless_something_comes_late(
     for pieces in segments:
         for after, samples in pieces:
             now += after
-            before = pace.next_due_s
+            before = pace.next_due_s(now)
             late = pace.made(now, samples)
-            assert pace.next_due_s == pytest.approx(before + late, abs=1e-6)
-            assert pace.next_due_s >= pace.due_s - 1e-6
+            assert pace.next_due_s(now) == pytest.approx(before + late, abs=1e-6)
+            assert pace.next_due_s(now) >= pace.due_s(now) - 1e-6
         pace.planned(-trimmed)
-    assert pace.next_due_s == pytest.approx(pace.due_s, abs=1e-6)
+    assert pace.next_due_s(now) == pytest.approx(pace.due_s(now), abs=1e-6)
 
 
 def test_the_budget_is_time_to_spare_until_it_is_used_up_or_there_is_a_lead() -> None:
     pace = Pace(10.0, budget_s=0.3)
-    assert pace.due_s == 10.0  # and is no later deadline
+    assert pace.due_s(10.0) == 10.0  # and is no later deadline
     assert pace.spare_s(10.0) == pytest.approx(0.3)
     assert pace.spare_s(10.2) == pytest.approx(0.1)
     assert pace.spare_s(10.3) == pytest.approx(0.0)
@@ -306,3 +306,90 @@ def test_what_can_be_spared_is_never_negative_and_shrinks_by_the_clock(
     assert early >= late >= 0.0
     assert late >= pace.lead_s(made_s + after_s)
     assert early - late <= after_s + 1e-6
+
+
+# --- what the listener tells ----------------------------------------------------------------------
+
+
+def test_who_begins_later_has_more_in_hand() -> None:
+    pace = Pace(10.0)
+    assert pace.heard(10.1, 0, playing=False)  # there is nothing yet, so he waits since 10
+    assert pace.due_s(10.2) == 10.0
+    pace.made(10.5, 24_000)
+    assert pace.lead_s(11.0) == pytest.approx(0.5)  # as far as anybody knows
+    assert pace.heard(11.0, 0, playing=False)  # he holds it back
+    assert (pace.lead_s(11.0), pace.lead_s(11.3)) == (1.0, 1.0)
+    assert pace.due_s(11.3) == pytest.approx(12.3)
+    assert pace.heard(11.3, 0, playing=True)
+    assert pace.lead_s(11.4) == pytest.approx(0.9)
+    assert pace.made(11.5, 24_000) == 0.0
+    assert pace.lead_s(11.5) == pytest.approx(1.8)
+
+
+def test_who_pauses_has_what_he_had_until_he_goes_on() -> None:
+    pace = Pace(0.0)
+    pace.made(0.0, 72_000)
+    pace.planned(24_000)
+    assert pace.heard(1.0, 24_000, playing=False)
+    assert pace.lead_s(50.0) == pace.spare_s(50.0) == pytest.approx(2.0)
+    assert pace.next_due_s(50.0) == pytest.approx(53.0)
+    assert pace.made(51.0, 24_000) == 0.0  # nobody waited for it
+    assert pace.lead_s(60.0) == pytest.approx(3.0)
+    assert pace.heard(60.0, 24_000, playing=True)
+    assert pace.lead_s(61.0) == pytest.approx(2.0)
+
+
+def test_who_has_heard_all_waits_since_then() -> None:
+    pace = Pace(0.0)
+    pace.made(0.0, 24_000)
+    assert pace.heard(3.0, 24_000, playing=False)
+    assert pace.due_s(4.0) == 1.0  # by the clock he waits since then …
+    pace = Pace(0.0)
+    pace.made(0.0, 24_000)
+    pace.heard(0.5, 0, playing=False)
+    assert pace.heard(2.0, 24_000, playing=True)
+    assert pace.due_s(4.0) == 2.0  # … if he does not say that it was later
+    assert pace.made(4.0, 24_000) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("sample", [-1, 24_001])
+@pytest.mark.parametrize("playing", [True, False])
+def test_nobody_has_heard_what_was_not_made(sample: int, playing: bool) -> None:
+    pace = Pace(0.0)
+    pace.made(0.0, 24_000)
+    assert not pace.heard(0.5, sample, playing=playing)
+    assert pace.lead_s(0.6) == pytest.approx(0.4)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.0, 10.0),
+            st.one_of(
+                st.integers(0, 48_000),  # made
+                st.tuples(st.floats(0.0, 1.0), st.booleans()),  # told
+            ),
+        ),
+        max_size=30,
+    )
+)
+def test_the_lead_is_what_was_made_and_not_heard(
+    steps: list[tuple[float, int | tuple[float, bool]]],
+) -> None:
+    """Against a listener who is told of: a position that moves by the clock, or stands."""
+    pace, now, made = Pace(0.0), 0.0, 0
+    at, moves = 0.0, True  # seconds of the stream; he cannot be behind its end
+    for after, step in steps:
+        now += after
+        at = min(at + after * moves, made / SAMPLE_RATE)
+        if isinstance(step, int):
+            pace.made(now, step)
+            made += step
+        else:
+            part, moves = step
+            sample = round(part * made)
+            at, moves = sample / SAMPLE_RATE, moves or sample == made
+            assert pace.heard(now, sample, playing=step[1])
+            assert pace.heard(now, sample, playing=step[1])  # twice is once
+        assert pace.lead_s(now) == pytest.approx(made / SAMPLE_RATE - at, abs=1e-4)
+        assert pace.due_s(now) <= now + pace.lead_s(now) + 1e-9

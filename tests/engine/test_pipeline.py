@@ -404,6 +404,38 @@ async def test_a_segment_says_beforehand_how_long_it_is_and_what_is_before_it() 
     assert dones[1].samples > sound_samples(starts[1].phonemes or "")  # its silence counts
 
 
+# --- where the listener is ---------------------------------------------------------------------
+
+
+async def test_deadlines_are_those_of_a_listener_who_tells_where_he_is(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    voicing = Voicing(acoustic_s=0.5, piece_s=0.1, piece_samples=10**9)
+    async with pipeline.run(utterance(paragraphs("abcde")), voicing) as events:
+        async for event in events:
+            if isinstance(event, SegmentStart):
+                events.heard(0, False)  # he holds back all that there is
+    length_s = [done / SAMPLE_RATE for done in map(sound_samples, voicing.done(PIECE))]
+    now_s = voicing.log[-1][0] - voicing.piece_s
+    due_s, _ = voicing.due[-1]
+    assert due_s > now_s + sum(length_s[:-2])  # all but what came since he told
+
+
+async def test_what_he_tells_wrongly_changes_nothing(
+    autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, wrong = Voicing(acoustic_s=0.5, piece_s=0.1), Voicing(acoustic_s=0.5, piece_s=0.1)
+    await heard_of(paragraphs("abc"), plain)
+    began_s = trio.current_time()
+    async with pipeline.run(utterance(paragraphs("abc")), wrong) as events:
+        async for event in events:
+            if isinstance(event, Frame):
+                events.heard(10**9, False)
+    assert [due_s - began_s for due_s, _ in wrong.due] == pytest.approx([d for d, _ in plain.due])
+    captured = capsys.readouterr()
+    assert "not made" in captured.err + captured.out
+
+
 # --- the pass over the next segment ------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from trio.testing import MockClock
 
 from engine import pipeline
+from engine.audio import SAMPLE_RATE
 from engine.live import TextFeed
 from engine.request import (
     Done,
@@ -175,6 +176,36 @@ async def test_who_still_has_enough_to_hear_waits_for_the_whole_sentence(
     assert texts[1:] == ["Bbb bbb", "bb"]
     waited = times[1] - began
     assert 6 < waited < 8  # a second before there is silence
+
+
+@pytest.mark.parametrize("left_s", [4.0, 1.001, 0.5])
+async def test_who_stands_still_with_enough_to_hear_waits_for_the_whole_sentence(
+    autojump_clock: MockClock, left_s: float
+) -> None:
+    feed = new_feed()
+    told: list[tuple[float, str]] = []
+
+    async def listen() -> None:
+        spoken = live_utterance(feed, max_buffer_delay_s=2.0)
+        async with pipeline.run(spoken, Voicing()) as events:
+            async for event in events:
+                if isinstance(event, SegmentStart):
+                    told.append((trio.current_time(), event.text))
+                if isinstance(event, SegmentDone) and not event.index:
+                    events.heard(event.samples - round(left_s * SAMPLE_RATE), False)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        feed.append("A" + "a" * 79 + ".\n\nBbb bbb bb")  # 8 s of audio
+        await trio.sleep(30)
+        feed.append("b.")
+        feed.end()
+    if left_s > 1:  # then he has it all the time, and the sentence is whole
+        assert [text for _, text in told[1:]] == ["Bbb bbb bbb."]
+        assert told[1][0] == pytest.approx(30, abs=0.1)
+    else:
+        assert [text for _, text in told[1:]] == ["Bbb bbb", "bbb."]
+        assert told[1][0] == pytest.approx(2, abs=0.1)
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.2])

@@ -64,7 +64,8 @@ class Simulated:
                 await trio.sleep(max(0.0, self.pace.lead_s(trio.current_time()) - MAX_LEAD))
 
     async def piece(self, takes_s: float) -> None:
-        async with self.turns.turn(deadline_s=self.pace.due_s, batch=self.batch):
+        due_s = self.pace.due_s(trio.current_time())
+        async with self.turns.turn(deadline_s=due_s, batch=self.batch):
             await trio.sleep(takes_s)
 
 

@@ -96,7 +96,7 @@ class Voicing:
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
     ) -> Speech:
-        self.asked.append((pace.next_due_s, batch))
+        self.asked.append((pace.next_due_s(trio.current_time()), batch))
         self.manners.append((voice, speed))
         if phonemes in self.kept:
             return self.kept[phonemes]
@@ -111,7 +111,7 @@ class Voicing:
         first, stop = kept(speech, self.quiet)
         whole = b""
         for at in range(first, stop, self.piece_samples):
-            self.due.append((pace.due_s, batch))
+            self.due.append((pace.due_s(trio.current_time()), batch))
             await self._step(PIECE, speech.phonemes, self.piece_s)
             if "z" not in speech.phonemes:
                 pcm = PCM * min(self.piece_samples, stop - at)

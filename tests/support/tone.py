@@ -45,6 +45,9 @@ class ToneVoice:
         rtf: computing takes this part of the audio's length, in the clock of the test.
         fail_at: index of the segment at which `failure` is raised.
         failure: what is raised there.
+
+    Attributes:
+        heard: what listeners told: (sample, whether it plays).
     """
 
     voices = (
@@ -64,6 +67,7 @@ class ToneVoice:
         self.live_chars = 1_000_000
         self.active = 0
         self.segments_made = 0
+        self.heard: list[tuple[int, bool]] = []
 
     @asynccontextmanager
     async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
@@ -86,7 +90,7 @@ class ToneVoice:
 
         try:
             async with aclosing(self._events(request, feed, manner)) as events:
-                yield FedStream(events, feed, configure)
+                yield FedStream(events, feed, configure, lambda *told: self.heard.append(told))
         finally:
             self.active -= 1
 
@@ -190,4 +194,4 @@ def _marks(text: str, start: int, sample: int, length: int) -> tuple[WordMark, .
 
 def told(events: AsyncIterator[Event]) -> Stream:
     """A stream of these events, which takes no text."""
-    return FedStream(events, TextFeed.of(""), lambda voice, speed: None)
+    return FedStream(events, TextFeed.of(""), lambda voice, speed: None, lambda *heard: None)

@@ -25,6 +25,7 @@ from engine.request import (
     Flushed,
     Frame,
     LiveRequest,
+    Notice,
     SegmentStart,
     SpeechRequest,
     Stream,
@@ -34,7 +35,7 @@ from tests.support.cutting import Cutting, MessageEnds, Place, cutting
 from tests.support.tone import ToneVoice
 from wsproto_api import messages
 from wsproto_api.client import CONNECT_TIMEOUT_S
-from wsproto_api.speak import WebSocketSpeak
+from wsproto_api.speak import REPORT_S, WebSocketSpeak
 
 from .serving import IDLE_S, Served, serving
 from .test_client import CancelAtStep, living, nothing_is_left, steps
@@ -364,6 +365,49 @@ async def test_a_listener_that_does_not_listen_can_still_say_something(
                     network.cut()
             events = [event async for event in stream]
         assert comparable(events) == whole
+
+
+async def test_of_how_far_the_listener_is_the_last_is_told_and_not_too_often(
+    settings: Settings, idle_clock: MockClock
+) -> None:
+    voice = ToneVoice(rtf=1.0)
+    async with behind(settings, voice) as (_, network):
+        async with WebSocketSpeak(network.url, TOKEN)(SpeechRequest(text=LONG)) as stream:
+            while not isinstance(await anext(stream), Frame):
+                pass
+            for sample in range(100):
+                stream.heard(sample, playing=True)
+            await trio.sleep(2 * REPORT_S)
+            assert voice.heard == [(99, True)]
+            began = trio.current_time()
+            for sample in range(100):
+                stream.heard(sample, playing=sample < 99)
+                await trio.sleep(REPORT_S / 10)
+            passed_s = trio.current_time() - began
+            await trio.sleep(2 * REPORT_S)
+            assert voice.heard[-1] == (99, False)
+            assert 5 < len(voice.heard) <= 2 + passed_s / REPORT_S + 1
+
+
+async def test_how_far_the_listener_is_does_not_outlast_a_stream_or_break_one(
+    settings: Settings, idle_clock: MockClock
+) -> None:
+    voice = ToneVoice(rtf=0.1)
+    async with behind(settings, voice) as (_, network):
+        whole = await heard(network, REQUEST)
+        async with WebSocketSpeak(network.url, TOKEN)(REQUEST) as stream:
+            events = [await anext(stream)]
+            stream.heard(10**9, playing=True)  # what was never made
+            network.refuse()
+            network.cut()
+            stream.heard(0, playing=False)
+            await trio.sleep(1.0)
+            network.accept()
+            events += [event async for event in stream]
+            stream.heard(0, playing=True)
+            await trio.sleep(2 * REPORT_S)
+        assert [event for event in comparable(events) if not isinstance(event, Notice)] == whole
+        assert (10**9, True) not in voice.heard
 
 
 @pytest.mark.parametrize("breaks", [False, True])

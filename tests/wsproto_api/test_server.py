@@ -359,6 +359,53 @@ async def test_a_text_leaves_no_trace_in_the_logs(
     assert "swordfish" not in out + err + logged
 
 
+# --- how far the listener is ------------------------------------------------------------------
+
+
+async def test_the_voice_is_told_how_far_the_owner_is(settings: Settings) -> None:
+    voice = ToneVoice(rtf=1.0)
+    async with serving(settings, voice) as served, served.client() as wire:
+        number = await wire.speak("One two. " * 20)
+        await wire.until("segment.done")
+        await wire.send("heard", stream=number, sample=0, playing=False)
+        await wire.send("heard", stream=number, sample=2400, playing=True)
+        assert (await wire.ask("heard", stream=number, sample=12, playing=True))["type"] == "ack"
+        assert voice.heard == [(0, False), (2400, True), (12, True)]
+        assert wire.messages("warning") == []
+
+
+async def test_a_report_that_cannot_be_is_ignored_with_a_warning(settings: Settings) -> None:
+    voice = ToneVoice(rtf=1.0)
+    async with serving(settings, voice) as served, served.client() as wire:
+        number = await wire.speak("One two. " * 20)
+        async with served.client() as other:
+            await other.ask("subscribe", stream=number)
+            await other.until("segment.done")
+            for who, stream, sample, code in (
+                (other, number, 0, "not_owner"),
+                (wire, number, 2**53, "not_made_yet"),
+                (wire, 77, 0, "unknown_stream"),
+            ):
+                answer = await who.ask("heard", stream=stream, sample=sample, playing=True)
+                assert answer["type"] == "ack"
+                (warning,) = who.messages("warning", code=code)
+                assert (warning["stream"], warning["reply_to"]) == (stream, "ask")
+        assert voice.heard == []
+        await still_fine(wire)
+
+
+async def test_how_far_he_is_in_a_stream_that_is_made_is_of_no_interest(
+    settings: Settings,
+) -> None:
+    voice = ToneVoice()
+    async with serving(settings, voice) as served, served.client() as wire:
+        number = await wire.speak("One two.")
+        await wire.until("stream.done")
+        await wire.ask("heard", stream=number, sample=2400, playing=True)
+        assert voice.heard == []
+        assert wire.messages("warning") == []
+
+
 # --- cancelling -----------------------------------------------------------------------------
 
 

@@ -136,6 +136,9 @@ class Model:
                 if live is not None and not live.log.over:
                     self.streams[request.stream].cancelled = True
                 return {"ack"}
+            case messages.Heard(id=str(name)):
+                peer.reports[name] = self._wrong(peer, live, request)
+                return {"ack"}
             case messages.Unsubscribe():
                 return {"ack"}
             case messages.Subscribe(stream="*"):
@@ -176,6 +179,16 @@ class Model:
         # How much waits depends on how far the voice is.
         fits = len(stream.text) + len(text) <= WAITING_CHARS
         return {"ack"} if fits else {"ack", "overloaded"}
+
+    def _wrong(
+        self, peer: MemoryPeer, live: LiveStream | None, report: messages.Heard
+    ) -> str | None:
+        """The code of the warning that a report gets."""
+        if live is None:
+            return "unknown_stream"
+        if getattr(live.owner, "_peer", None) is not peer:
+            return "not_owner"
+        return "not_made_yet" if report.sample > live.log.samples else None
 
     def owned(self, peer: MemoryPeer) -> int:
         """Streams of a client that are made, or not yet heard."""
@@ -355,6 +368,7 @@ class MemoryPeer:
     def __init__(self, model: Model) -> None:
         rules = {"client": messages.ENGINE_CLIENT, "server": messages.ENGINE_SERVER}
         self.following: dict[int, View] = {}
+        self.reports: dict[str, str | None] = {}  # by id, the warning that each will get
         self.follows_all = False
         self.said_goodbye = False
         self._model = model
@@ -455,10 +469,13 @@ class MemoryPeer:
         name = getattr(message, "reply_to", None)
         if name is not None and not isinstance(message, messages.Warning):  # no answer
             request = self._asked.pop(name)
+            assert self.reports.pop(name, None) is None, "a warning comes before the answer"
             kind = message.__struct_config__.tag
             code = message.code if isinstance(message, messages.Error) else kind
             assert code in self._expected.pop(name), (request, message)
             self._model.answered(self, request, message)
+        elif isinstance(message, messages.Warning) and name in self.reports:
+            assert message.code == self.reports.pop(name)
         elif isinstance(message, messages.Warning) and message.code == "unknown_stream":
             assert not self._model.is_live(message.stream or 0)
         elif not isinstance(message, messages.Ready):
@@ -516,6 +533,10 @@ class Table:
         request = messages.Configure(stream=self.number(back), voice=voice, speed=speed)
         self.seats[seat].ask(request)
 
+    def do_heard(self, seat: int, back: int, sample: int, playing: bool) -> None:
+        request = messages.Heard(stream=self.number(back), sample=sample, playing=playing)
+        self.seats[seat].ask(request)
+
     def do_cancel(self, seat: int, back: int, played: int | None) -> None:
         self.seats[seat].ask(messages.Cancel(stream=self.number(back), played_samples=played))
 
@@ -563,6 +584,7 @@ ACTIONS = st.one_of(
     _does("flush", BACK),
     _does("end", BACK),
     _does("configure", BACK, VOICE, SPEED),
+    _does("heard", BACK, st.integers(0, 60_000), YES_NO),
     _does("cancel", BACK, st.none() | st.integers(0, 100_000)),
     _does("subscribe", BACK, st.sampled_from([0, 0, 5, 30])),
     _does("subscribe", st.none(), st.just(0)),

@@ -27,7 +27,7 @@ PLAYER_READY = messages.PlayerReady(
     protocol=messages.PROTOCOL, server=ENGINE_READY.server, sink="null", sample_rate=24000
 )
 STATE = messages.PlayerState(
-    rev=1, state="idle", queue_len=0, device=None, underruns=0, buffered_ms=0.0
+    rev=1, state="idle", queue_len=0, device=None, underruns=0, buffered_ms=0.0, volume=1.0, depth_ms=60.0, target_ms=80.0
 )
 SPEAK = messages.Speak(text="Hello.")
 
@@ -151,7 +151,7 @@ PLAYER_SAYS: list[Sent] = [
 ]  # fmt: skip
 ENGINE_ASKED: list[msgspec.Struct] = [
     SPEAK, messages.Cancel(stream=1), messages.Subscribe(stream="*"),
-    messages.Unsubscribe(stream=1), messages.AskVoices(), messages.AskStatus(), messages.Ping(),
+    messages.Heard(stream=1, sample=0, playing=True), messages.Unsubscribe(stream=1), messages.AskVoices(), messages.AskStatus(), messages.Ping(),
 ]  # fmt: skip
 PLAYER_ASKED: list[msgspec.Struct] = [
     messages.PlayerSpeak(text="Hello."), messages.PlayerStop(), messages.AskStatus(),

@@ -605,6 +605,20 @@ def test_an_answer_goes_to_the_id_that_is_used_now() -> None:
     assert one.step(0.0) == Listen()
 
 
+def test_how_far_a_listener_is_comes_when_it_likes() -> None:
+    report = asks(type="heard", stream=1, sample=7, playing=True)
+    one = script(GREETING, report, PING_A, report, PONG_A, report)
+    one.step(0.0)
+    assert one.step(0.0) == Listen()
+    for sample in range(5):
+        one.hear(ask("heard", stream=1, sample=sample, playing=True), 0.0)
+    assert one.step(0.0) == Listen()
+    one.hear(ask("ping", id="a"), 0.0)
+    assert told(one)["type"] == "pong"
+    one.hear(ask("heard", id="x", stream=1, sample=0, playing=True), 0.0)  # it wants an answer
+    assert "no more messages" in told(one)["message"]
+
+
 def test_who_gives_no_id_gets_none_back() -> None:
     one = script(GREETING, PING_A, PONG_A)
     one.step(0.0)
