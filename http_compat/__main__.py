@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -22,6 +23,9 @@ from .app import create_app
 
 log = structlog.get_logger("http")
 
+#: An engine that does not answer in this time is starting: it listens before it has read its model.
+ENGINE_S = 1.0
+
 
 async def serve(settings: Settings) -> None:
     """Serves at once, whether or not the engine is there yet; until it is, speech gets 503."""
@@ -30,17 +34,18 @@ async def serve(settings: Settings) -> None:
     engine = settings.engine_url
     token = discovery.token(settings)
 
+    question = partial(ask, engine, token=token, limit_s=ENGINE_S)
+
     async def voices() -> Sequence[VoiceInfo]:
-        answer = await ask(engine, messages.AskVoices(id="voices"), messages.Voices, token)
-        return answer.voices
+        return (await question(messages.AskVoices(id="voices"), messages.Voices)).voices
 
     async def status() -> messages.Status:
-        return await ask(engine, messages.AskStatus(id="status"), messages.Status, token)
+        return await question(messages.AskStatus(id="status"), messages.Status)
 
     # Its own pages are those of the port that it got.
     own = settings.model_copy(update={"http_port": port})
     policy = security.policy(own, port=port, token=token)
-    speak = WebSocketSpeak(engine, token)
+    speak = WebSocketSpeak(engine, token, connect_s=ENGINE_S)
     app = create_app(speak, voices, status, settings=settings, policy=policy)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, app, listeners)

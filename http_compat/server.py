@@ -1,10 +1,10 @@
 """The application on hypercorn. Shell.
 
 This is what `hypercorn.trio.serve` does for plain HTTP, less its start-up and shut-down events,
-which the application has no use for, and with three differences that need the sockets in hand:
-listeners are opened by the caller, an error in one connection is not the end of all others, and
-the end comes at once. hypercorn shields every write from cancellation, so a client that has
-stopped reading (a paused player) would hold up the exit for as long as it likes.
+which the application has no use for, and with four differences that need the sockets in hand: listeners
+are opened by the caller, an error in one connection is not the end of all others, a client that has
+stopped reading (a paused player) is let go after a time, and the end comes at once. hypercorn
+shields every write from cancellation, so it would hold up the exit for as long as it likes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,40 @@ log = structlog.get_logger("http")
 #: who close it: a request that meets a close on its way is a failure to its sender.
 KEEP_ALIVE_S = 75
 
+#: How long a client may read nothing of what is sent to it. Its stream in the engine waits with it.
+STALL_S = 300
+
+
+class _Stream(trio.abc.Stream):
+    """A connection whose other end must read now and then."""
+
+    def __init__(self, inner: trio.SocketStream) -> None:
+        self._inner = inner
+        self.socket = inner.socket  # hypercorn looks at it
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """See `trio.abc.SendStream`."""
+        with trio.move_on_after(STALL_S) as limit:
+            await self._inner.send_all(data)
+        if limit.cancelled_caught:
+            raise trio.BrokenResourceError("the client does not read")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """See `trio.abc.SendStream`."""
+        await self._inner.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """See `trio.abc.ReceiveStream`."""
+        return await self._inner.receive_some(max_bytes)
+
+    async def send_eof(self) -> None:
+        """See `trio.abc.HalfCloseableStream`; hypercorn ends connections so."""
+        await self._inner.send_eof()
+
+    async def aclose(self) -> None:
+        """See `trio.abc.AsyncResource`."""
+        await self._inner.aclose()
+
 
 async def serve(
     app: QuartTrio,
@@ -45,9 +79,10 @@ async def serve(
     """
     config, context = _config(), WorkerContext(None)
     wrapped = ASGIWrapper(cast(ASGIFramework, app))
-    streams: set[trio.SocketStream] = set()
+    streams: set[_Stream] = set()
 
-    async def connection(stream: trio.SocketStream) -> None:
+    async def connection(accepted: trio.SocketStream) -> None:
+        stream = _Stream(accepted)
         streams.add(stream)
         try:
             # hypercorn's annotations know only its TLS case

@@ -37,6 +37,7 @@ from wsproto_api.messages import Status
 
 PORT = 8880
 HOST = {"Host": f"127.0.0.1:{PORT}"}
+JSON = {**HOST, "Content-Type": "application/json"}
 SPEECH = "/v1/audio/speech"
 
 
@@ -96,7 +97,6 @@ class Engine:
 
     speak: Speak = field(default_factory=ToneVoice)
     down: NotReady | None = None
-    hangs: bool = False
 
     async def voices(self) -> Sequence[VoiceInfo]:
         await self._answering()
@@ -107,8 +107,6 @@ class Engine:
         return Status(streams=1, connections=1, model=ToneVoice.model, uptime_s=2.5)
 
     async def _answering(self) -> None:
-        if self.hangs:
-            await trio.sleep_forever()
         if self.down:
             raise self.down
 
@@ -198,7 +196,8 @@ class Call:
         raw = [(k.lower().encode(), v.encode()) for k, v in headers.items()]
         scope = {
             "type": "http", "http_version": "1.1", "method": method, "scheme": "http",
-            "path": path, "query_string": b"", "headers": raw,
+            "path": path.partition("?")[0], "query_string": path.partition("?")[2].encode(),
+            "headers": raw,
         }  # fmt: skip
         async with self._sender:
             await app(scope, receive, send)  # type: ignore[arg-type]
@@ -246,19 +245,44 @@ async def ask(
     return Reply(call.status, call.headers, data)
 
 
+async def post(app: QuartTrio, body: Any, path: str = SPEECH, **headers: str) -> Reply:
+    return await ask(app, "POST", path, {**JSON, **headers}, json.dumps(body).encode())
+
+
+async def get(app: QuartTrio, path: str, **headers: str) -> Reply:
+    return await ask(app, "GET", path, {**HOST, **headers})
+
+
+def told(response: Reply) -> dict[str, Any]:
+    """The inner object of an error body, after what is the same for all of them."""
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-request-id"].startswith("req_")
+    body = response.json
+    assert list(body) == ["error"]
+    detail: dict[str, Any] = body["error"]
+    assert sorted(detail) == ["code", "message", "param", "type"]
+    assert detail["message"].endswith(".")
+    assert "Traceback" not in detail["message"]
+    return detail
+
+
+def length_ms(pcm: bytes) -> float:
+    return len(pcm) / 48
+
+
 def served(speak: Speak | None = None) -> AbstractAsyncContextManager[Served]:
     """Serves the application over hypercorn while the context lasts."""
     return serving(Engine(speak) if speak else Engine())
 
 
 @asynccontextmanager
-async def serving(engine: Engine) -> AsyncIterator[Served]:
+async def serving(engine: Engine, settings: Settings | None = None) -> AsyncIterator[Served]:
     """The same for an engine."""
     listeners = await open_listeners("127.0.0.1", 0)
     port = listeners[0].socket.getsockname()[1]
     with trio.fail_after(20):  # a hang is a failure, not a wait
         async with trio.open_nursery() as nursery:
-            await nursery.start(server.serve, engine.app(port), listeners)
+            await nursery.start(server.serve, engine.app(port, settings), listeners)
             yield Served(port, nursery.cancel_scope)
             nursery.cancel_scope.cancel()
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import json
-import wave
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from quart_trio import QuartTrio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
@@ -27,35 +23,23 @@ from http_compat.connection import LINGER_S
 from tests.support.access import TOKEN
 from tests.support.tone import WORD_MS, ToneVoice
 
-from .serving import HOST, PORT, SPEECH, Engine, Gate, Reply, ask, calling, defaults, say_nothing
+from .serving import (
+    HOST,
+    JSON,
+    PORT,
+    SPEECH,
+    Engine,
+    Gate,
+    ask,
+    calling,
+    defaults,
+    get,
+    length_ms,
+    post,
+    told,
+)
 
-JSON = {**HOST, "Content-Type": "application/json"}
 TWO = b'{"input": "One. Two."}'
-
-
-async def post(app: QuartTrio, body: Any, path: str = SPEECH, **headers: str) -> Reply:
-    return await ask(app, "POST", path, {**JSON, **headers}, json.dumps(body).encode())
-
-
-async def get(app: QuartTrio, path: str, **headers: str) -> Reply:
-    return await ask(app, "GET", path, {**HOST, **headers})
-
-
-def told(response: Reply) -> dict[str, Any]:
-    """The inner object of an error body, after what is the same for all of them."""
-    assert response.headers["content-type"] == "application/json"
-    assert response.headers["x-request-id"].startswith("req_")
-    body = response.json
-    assert list(body) == ["error"]
-    detail: dict[str, Any] = body["error"]
-    assert sorted(detail) == ["code", "message", "param", "type"]
-    assert detail["message"].endswith(".")
-    assert "Traceback" not in detail["message"]
-    return detail
-
-
-def length_ms(pcm: bytes) -> float:
-    return len(pcm) / 48
 
 
 @pytest.mark.parametrize("path", [SPEECH, "/audio/speech", "/v1//audio/speech", "//audio/speech"])
@@ -71,7 +55,14 @@ async def test_speech(autojump_clock: MockClock, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("container", "content_type"),
-    [("mp3", "audio/mpeg"), ("wav", "audio/wav"), ("pcm", "audio/pcm;rate=24000;channels=1")],
+    [
+        ("mp3", "audio/mpeg"),
+        ("opus", "audio/ogg;codecs=opus"),
+        ("aac", "audio/aac"),
+        ("flac", "audio/flac"),
+        ("wav", "audio/wav"),
+        ("pcm", "audio/pcm;rate=24000;channels=1"),
+    ],
 )
 async def test_formats(autojump_clock: MockClock, container: str, content_type: str) -> None:
     response = await post(Engine().app(), {"input": "One.", "response_format": container})
@@ -91,89 +82,9 @@ async def test_speed_and_voice_reach_the_engine(autojump_clock: MockClock) -> No
 
 
 async def test_ignored_keys_are_named(autojump_clock: MockClock) -> None:
-    response = await post(Engine().app(), {"input": "One.", "stream": True, "x\r\ny": 1})
+    response = await post(Engine().app(), {"input": "One.", "instructions": "", "x\r\ny": 1})
     assert response.status == 200
-    assert response.headers["x-kokoro-live-ignored"] == "stream, x_y"
-
-
-async def test_audio_is_sent_while_the_engine_works(autojump_clock: MockClock) -> None:
-    gate = Gate(ToneVoice())
-    body = json.dumps({"input": "One. Two.", "response_format": "wav"}).encode()
-    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, body) as call:
-        first = await call.pieces.receive()
-        assert first[:4] == b"RIFF"
-        assert len(first) == 44 + 2400  # header and the first 50 ms in one piece
-        sound = len(first) - 44
-        while sound < WORD_MS * 48:
-            sound += len(await call.pieces.receive())
-        await gate.reached.wait()
-        gate.opened.set()
-        assert await call.read()
-    assert call.complete
-
-
-async def test_nothing_to_speak_is_a_moment_of_silence(autojump_clock: MockClock) -> None:
-    app = Engine(say_nothing).app()
-    response = await post(app, {"input": "---", "response_format": "wav"})
-    assert response.status == 200
-    with wave.open(io.BytesIO(response.body)) as file:
-        assert file.readframes(100_000) == bytes(4800)
-    response = await post(app, {"input": "---"})
-    assert response.body
-
-
-async def test_a_client_that_leaves_ends_the_stream(autojump_clock: MockClock) -> None:
-    voice = ToneVoice()
-    gate = Gate(voice)
-    with capture_logs() as logs:
-        async with (
-            calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(call.read)
-            await gate.reached.wait()
-            assert voice.active == 1
-            call.disconnect()
-            await gate.left.wait()
-    assert voice.active == 0
-    assert not call.complete
-    assert [entry["outcome"] for entry in logs] == ["gone"]
-
-
-async def test_a_client_that_leaves_before_the_first_sound(autojump_clock: MockClock) -> None:
-    voice = ToneVoice()
-    gate = Gate(voice, before=0)
-    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call:
-        await gate.reached.wait()
-        assert call.status is None  # no header before there is sound
-        call.disconnect()
-        await gate.left.wait()
-    assert voice.active == 0
-
-
-async def test_a_client_that_leaves_while_it_is_sent_to(autojump_clock: MockClock) -> None:
-    voice = ToneVoice()
-    gate = Gate(voice, before=9)
-    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call:
-        await call.pieces.receive()
-        await trio.testing.wait_all_tasks_blocked()  # the second piece finds nobody
-        call.disconnect()
-        await gate.left.wait()
-    assert voice.active == 0
-
-
-@pytest.mark.parametrize("failure", [SynthesisFailed("It failed."), ZeroDivisionError()])
-async def test_a_failure_after_the_first_sound_breaks_the_body(
-    autojump_clock: MockClock, failure: Exception
-) -> None:
-    voice = ToneVoice(fail_at=1, failure=failure)  # type: ignore[arg-type]
-    with capture_logs() as logs:
-        async with calling(Engine(voice).app(), "POST", SPEECH, JSON, TWO) as call:
-            assert await call.read()
-    assert call.status == 200
-    assert not call.complete
-    assert voice.active == 0
-    assert logs[-1]["outcome"] == "broken"
+    assert response.headers["x-kokoro-live-ignored"] == "instructions, x_y"
 
 
 @pytest.mark.parametrize(
@@ -186,8 +97,9 @@ async def test_a_failure_after_the_first_sound_breaks_the_body(
         ({"input": ["a"]}, "input", "invalid_value"),
         ({"input": "a", "speed": 5}, "speed", "invalid_value"),
         ({"input": "a", "speed": float("nan")}, "speed", "invalid_value"),
-        ({"input": "a", "response_format": "flac"}, "response_format", "invalid_value"),
-        ({"input": "a", "stream_format": "sse"}, "stream_format", "invalid_value"),
+        ({"input": "a", "response_format": "ogg"}, "response_format", "invalid_value"),
+        ({"input": "a", "stream_format": "ws"}, "stream_format", "invalid_value"),
+        ({"input": "a", "marks": True}, "marks", "invalid_value"),
         ([], None, "invalid_value"),
     ],
 )
@@ -299,6 +211,22 @@ async def test_models(autojump_clock: MockClock) -> None:
     assert audio["models"][0] == {"id": "kokoro"}
 
 
+@pytest.mark.parametrize("path", ["/models", "/models/tts-1", "/audio/models", "/audio/voices"])
+async def test_every_address_is_there_without_its_version(
+    autojump_clock: MockClock, path: str
+) -> None:
+    app = Engine().app()
+    assert (await get(app, path)).body == (await get(app, f"/v1{path}")).body
+
+
+async def test_voices_by_name_alone(autojump_clock: MockClock) -> None:
+    app = Engine().app()
+    for query in ("legacy=true", "legacy=1", "legacy=True"):
+        response = await get(app, f"/v1/audio/voices?{query}")
+        assert response.json == {"voices": ["af_heart", "bm_fable"]}
+    assert (await get(app, "/v1/audio/voices?legacy=false")).json["voices"][0]["name"] == "Heart"
+
+
 async def test_voices(autojump_clock: MockClock) -> None:
     response = await get(Engine().app(), "/v1/audio/voices")
     assert response.json == {
@@ -309,9 +237,8 @@ async def test_voices(autojump_clock: MockClock) -> None:
     }
 
 
-@pytest.mark.parametrize("engine", [Engine(down=NotReady("Not there.")), Engine(hangs=True)])
-async def test_an_engine_that_does_not_answer(autojump_clock: MockClock, engine: Engine) -> None:
-    app = engine.app()
+async def test_an_engine_that_does_not_answer(autojump_clock: MockClock) -> None:
+    app = Engine(down=NotReady("Not there.")).app()
     voices = await get(app, "/v1/audio/voices")
     assert voices.status == 503
     assert told(voices)["code"] == "engine_unavailable"

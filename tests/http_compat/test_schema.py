@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InvalidRequest, TextTooLong
-from engine.request import SpeechRequest
-from http_compat.schema import Body, Format, Order, ignored_header, parse
+from engine.request import SpeechRequest, TextOptions
+from http_compat.schema import Body, Format, Order, Way, ignored_header, parse
 
 LIMIT = 4096
 
@@ -64,20 +64,17 @@ def test_what_is_understood(
         ({"input": "a", "speed": math.nan}, "speed", "speed must be a number"),
         ({"input": "a", "speed": math.inf}, "speed", "speed must be a number"),
         ({"input": "a", "speed": 10**400}, "speed", "speed must be a number"),
-        (
-            {"input": "a", "response_format": "opus"},
-            "response_format",
-            "response_format 'opus' is not available yet; use mp3, wav or pcm.",
-        ),
-        (
-            {"input": "a", "response_format": "ogg"},
-            "response_format",
-            "response_format 'ogg' is not a known format; use mp3, wav or pcm.",
-        ),
-        ({"input": "a", "response_format": 3}, "response_format", "must be mp3, wav or pcm."),
-        ({"input": "a", "stream_format": "sse"}, "stream_format", "not available yet"),
-        ({"input": "a", "stream_format": "x"}, "stream_format", 'must be "audio".'),
-        ({"input": "a", "stream_format": 1}, "stream_format", 'must be "audio".'),
+        ({"input": "a", "response_format": "ogg"}, "response_format", "opus, aac, flac, wav or"),
+        ({"input": "a", "response_format": 3}, "response_format", "must be mp3, opus, aac"),
+        ({"input": "a", "stream_format": "x"}, "stream_format", 'must be "audio" or "sse".'),
+        ({"input": "a", "stream_format": 1}, "stream_format", 'must be "audio" or "sse".'),
+        ({"input": "a", "stream": "yes"}, "stream", "stream must be true or false."),
+        ({"input": "a", "normalize": 0}, "normalize", "normalize must be true or false."),
+        ({"input": "a", "marks": 1}, "marks", "marks must be true or false."),
+        ({"input": "a", "marks": True}, "marks", 'they need stream_format "sse".'),
+        ({"input": "a", "lang": 1}, "lang", "lang must be a string such as en-gb."),
+        ({"input": "a", "instructions": 1}, "instructions", "instructions must be a string."),
+        ({"input": "a", "options": {"markdown": 1}}, "options", "options must be an object"),
     ],
 )
 def test_what_is_refused(fields: dict[str, Any], param: str, sentence: str) -> None:
@@ -107,13 +104,64 @@ def test_the_limit_counts_code_points() -> None:
 
 
 def test_half_an_emoji_is_replaced_not_refused() -> None:
-    made = parse(b'{"input": "well \\ud83d", "voice": "\\ude00"}', text_chars=LIMIT)
-    assert made.speech == SpeechRequest(text="well \ufffd", voice="\ufffd")
+    options = b'{"lexicon": [{"word": "\\ud83d", "say": "a"}]}'
+    body = b'{"input": "well \\ud83d", "voice": "\\ude00", "options": %s}' % options
+    made = parse(body, text_chars=LIMIT)
+    assert (made.speech.text, made.speech.voice) == ("well \ufffd", "\ufffd")
+    assert made.speech.options.lexicon[0].word == "\ufffd"
+
+
+@pytest.mark.parametrize("container", Format)
+def test_every_format_is_taken(container: Format) -> None:
+    assert order(input="a", response_format=str(container)).format is container
+
+
+@pytest.mark.parametrize(
+    ("fields", "way"),
+    [
+        ({}, Way.STREAM),
+        ({"stream": True, "stream_format": "audio"}, Way.STREAM),
+        ({"stream": False}, Way.WHOLE),
+        ({"stream_format": "sse"}, Way.EVENTS),
+        ({"stream_format": "sse", "stream": False}, Way.EVENTS),
+        ({"stream_format": "sse", "marks": True}, Way.EVENTS),
+        ({"stream_format": None, "stream": None, "marks": False}, Way.STREAM),
+    ],
+)
+def test_the_way_to_the_client(fields: dict[str, Any], way: Way) -> None:
+    assert order(input="a", **fields).way is way
+
+
+def test_what_is_ours() -> None:
+    asked = order(
+        input="a",
+        lang="en-gb",
+        marks=True,
+        stream_format="sse",
+        normalize=False,
+        options={"markdown": "off", "normalize": True},
+    )
+    assert asked.speech == SpeechRequest(
+        text="a",
+        lang="en-gb",
+        marks=True,
+        options=TextOptions(markdown="off", normalize=False),  # the shorter way of saying it wins
+    )
+    assert asked.ignored == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("alloy", "bf_emma"), (" Alloy", "bf_emma"), ({"id": "alloy"}, "bf_emma"), ("nova", "nova")],
+)
+def test_names_of_voices_can_mean_others(asked: object, meant: str) -> None:
+    body = json.dumps({"input": "a", "voice": asked}).encode()
+    assert parse(body, text_chars=9, voices={"alloy": "bf_emma"}).speech.voice == meant
 
 
 def test_unknown_keys_are_named() -> None:
     made = order(input="a", stream=True, lang_code="a", instructions="slowly", model="tts-1")
-    assert made.ignored == ("instructions", "lang_code", "stream")
+    assert made.ignored == ("instructions", "lang_code")
 
 
 @given(st.lists(st.text()))
