@@ -1,28 +1,61 @@
 """The player's WebSocket server: kokoro.v1's player vocabulary in front of a `Player`. Shell.
 
 Whatever is said to a client waits in its `Peer`, so that one that does not read holds up nobody,
-and is let go. A client that vanishes leaves its speech playing: whoever started a text by a hotkey
-is gone at once.
+and is let go. A client that vanishes leaves its speech playing, unless it has said otherwise: whoever
+started a text by a hotkey is gone at once. What plays is everybody's to control; to the text of an
+item only the client that opened it adds.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import assert_never
 
 import msgspec
+import structlog
 import trio
 
 from engine import __version__
 from engine.audio import SAMPLE_RATE
 from engine.config import Settings
-from engine.errors import EngineError
+from engine.errors import EngineError, InternalError, InvalidRequest, UnknownStream, blame
 from engine.live import TextFeed
 from engine.request import SpeakLive
 from wsproto_api import messages, security
 from wsproto_api.peer import Peer, error_message, serve_peers
 
+from .narration import Told
 from .player import Player
 from .sinks.base import Sink
+
+log = structlog.get_logger("player")
+
+#: items in an answer, so that it fits a message whatever their names are
+MOST_LISTED = 35
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """A connection.
+
+    Attributes:
+        peer: it.
+        events: what it is told of.
+        items: that it asked for, and are not over.
+        bound: of these, those that end with the connection.
+        texts: of those that come in pieces.
+        gone: it is closed.
+    """
+
+    peer: Peer
+    events: frozenset[messages.PlayerEvents] = frozenset({"state"})
+    items: set[int] = field(default_factory=set)
+    bound: set[int] = field(default_factory=set)
+    texts: list[TextFeed] = field(default_factory=list)
+    gone: bool = False
 
 
 class Daemon:
@@ -40,8 +73,11 @@ class Daemon:
         self._token = token
         self._instance = secrets.token_hex(8)
         self._sink = sink
-        self._clients: set[Peer] = set()
-        self._player = Player(speak, sink, on_state=self._tell_all, on_done=self._tell_all)
+        self._clients: set[_Client] = set()
+        self._player = Player(
+            speak, sink, on_state=self._tell_state, on_done=self._tell_done, on_told=self._tell
+        )
+        self._nursery: trio.Nursery
 
     async def serve(
         self,
@@ -56,8 +92,8 @@ class Daemon:
             token=self._token,
             pages_need_token=True,  # it speaks aloud, and tells what it speaks
         )
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._player.run)
+        async with trio.open_nursery() as self._nursery:
+            await self._nursery.start(self._player.run)
             await serve_peers(
                 self._connected,
                 listeners,
@@ -69,24 +105,54 @@ class Daemon:
                 task_status=task_status,
             )
 
-    def _tell_all(self, message: msgspec.Struct) -> None:
-        for client in self._clients:
-            client.reply(message)
+    # --- what all are told ----------------------------------------------------------------------
 
-    async def _connected(self, client: Peer) -> None:
-        client.reply(self._ready())
+    def _tell_state(self, state: messages.PlayerState) -> None:
+        self._tell_those(lambda client: "state" in client.events, state)
+
+    def _tell_done(self, done: messages.ItemDone) -> None:
+        self._tell_those(lambda client: "state" in client.events or done.item in client.items, done)
+        for client in self._clients:
+            client.items.discard(done.item)
+            client.bound.discard(done.item)
+
+    def _tell(self, told: Told) -> None:
+        match told:
+            case messages.ItemStarted():
+                self._tell_those(
+                    lambda client: "state" in client.events or told.item in client.items, told
+                )
+            case messages.Position():
+                self._tell_those(lambda client: "position" in client.events, told)
+            case messages.Word():
+                self._tell_those(lambda client: "marks" in client.events, told)
+            case _ as never:
+                assert_never(never)
+
+    def _tell_those(self, chosen: Callable[[_Client], bool], message: msgspec.Struct) -> None:
+        for client in self._clients:
+            if chosen(client):
+                client.peer.reply(message)
+
+    # --- what one says --------------------------------------------------------------------------
+
+    async def _connected(self, peer: Peer) -> None:
+        peer.reply(self._ready())
+        client = _Client(peer)
         self._clients.add(client)
-        texts: list[TextFeed] = []
         try:
-            async for message in client:
+            async for message in peer:
                 try:
-                    self._handle(client, message, texts)
+                    self._handle(client, message)
                 except EngineError as error:
-                    client.reply(error_message(error, reply_to=getattr(message, "id", None)))
+                    peer.reply(error_message(error, reply_to=getattr(message, "id", None)))
         finally:
             self._clients.discard(client)
-            for text in texts:  # of what is not there any more it would wait for ever
+            client.gone = True
+            for text in client.texts:  # of what is not there any more it would wait for ever
                 text.end()
+            for item in client.bound:
+                self._player.stop(item)
 
     def _ready(self) -> messages.PlayerReady:
         return messages.PlayerReady(
@@ -98,60 +164,179 @@ class Daemon:
             sample_rate=SAMPLE_RATE,
         )
 
-    def _handle(self, client: Peer, message: msgspec.Struct, texts: list[TextFeed]) -> None:
+    def _handle(self, client: _Client, message: msgspec.Struct) -> None:
+        player = self._player
         match message:
             case messages.PlayerSpeak():
-                self._player.speak(message, message.mode, _Asker(client, message.id))
+                player.speak(message, message.mode, self._asker(client, message))
             case messages.PlayerOpen():
                 text = TextFeed(
                     waiting_chars=self._settings.text_chars, total_chars=self._settings.live_chars
                 )
-                texts[:] = [*(other for other in texts if not other.ended), text]
-                self._player.speak(message, message.mode, _Asker(client, message.id), text)
+                client.texts[:] = [*(other for other in client.texts if not other.ended), text]
+                player.speak(message, message.mode, self._asker(client, message), text)
             case messages.PlayerAppend():
-                self._player.append(message.item, message.text)
+                _must_own(client, message.item)
+                player.append(message.item, message.text)
                 _acknowledge(client, message, message.item)
             case messages.PlayerEnd():
-                self._player.end(message.item)
+                _must_own(client, message.item)
+                player.end(message.item)
                 _acknowledge(client, message, message.item)
-            case messages.PlayerStop():
-                self._player.stop()
-                _acknowledge(client, message)
+            case messages.PlayerRepeat():
+                player.repeat(self._asker(client, message))
+            case messages.PlayerConfigure():
+                self._nursery.start_soon(self._configure, client, message)
+            case messages.AskDevices():
+                self._nursery.start_soon(self._devices, client, message)
+            case messages.PlayerQueue():
+                self._queue(client, message)
             case messages.AskStatus():
-                client.reply(self._player.state(message.id))
+                client.peer.reply(player.state(message.id))
             case messages.Ping():
-                client.reply(messages.Pong(reply_to=message.id))
+                client.peer.reply(messages.Pong(reply_to=message.id))
+            case messages.Request():
+                self._control(client, message)
+                _acknowledge(client, message)
             case _:  # the vocabulary has no other
                 raise AssertionError(message)
 
+    def _control(self, client: _Client, message: messages.Request) -> None:
+        """Commands that take no time and cannot fail, but for what makes no sense."""
+        player = self._player
+        match message:
+            case messages.PlayerStop():
+                player.stop(message.item)
+            case messages.PlayerPause():
+                player.pause()
+            case messages.PlayerResume():
+                player.resume()
+            case messages.PlayerToggle():
+                player.toggle()
+            case messages.PlayerSkip(unit="sentence"):
+                player.skip_sentences(message.n)
+            case messages.PlayerSkip():
+                if message.n < 0:
+                    raise InvalidRequest(
+                        "Only sentences can be gone back by; `repeat` speaks an item again.",
+                        param="n",
+                    )
+                player.skip_items(message.n)
+            case messages.PlayerSeek():
+                player.seek(sample=message.sample, fraction=message.fraction, by_ms=message.by_ms)
+            case messages.PlayerVolume():
+                player.volume = message.value
+            case messages.PlayerSubscribe():
+                client.events = frozenset(message.events)
+            case _:  # the vocabulary has no other
+                raise AssertionError(message)
 
-def _acknowledge(client: Peer, request: messages.Request, item: int | None = None) -> None:
+    def _queue(self, client: _Client, message: messages.PlayerQueue) -> None:
+        match message.op:
+            case "list":
+                pass
+            case "clear":
+                self._player.clear_queue()
+            case "remove":
+                if message.item is None:
+                    raise InvalidRequest("Name the item to be removed.", param="item")
+                self._player.stop(message.item)
+            case _ as never:
+                assert_never(never)
+        queue = self._player.queue()
+        items = tuple(
+            msgspec.structs.replace(item, own=item.item in client.items)
+            for item in queue[:MOST_LISTED]
+        )
+        client.peer.reply(
+            messages.Queue(reply_to=message.id, items=items, more=len(queue) - len(items))
+        )
+
+    async def _configure(self, client: _Client, message: messages.PlayerConfigure) -> None:
+        with _answered(client, message):
+            await self._player.configure(
+                voice=message.voice, speed=message.speed, device=message.device
+            )
+            _acknowledge(client, message)
+
+    async def _devices(self, client: _Client, message: messages.AskDevices) -> None:
+        with _answered(client, message):
+            devices = await self._player.devices()
+            client.peer.reply(
+                messages.Devices(reply_to=message.id, devices=devices, chosen=self._sink.wanted)
+            )
+
+    def _asker(
+        self,
+        client: _Client,
+        message: messages.PlayerSpeak | messages.PlayerOpen | messages.PlayerRepeat,
+    ) -> _Asker:
+        bound = getattr(message, "on_disconnect", "finish") == "stop"
+        return _Asker(client, message.id, self._player.stop if bound else None)
+
+
+@contextmanager
+def _answered(client: _Client, request: messages.Request) -> Iterator[None]:
+    """Answers with the error, if one is raised: what takes time runs in a task of its own."""
+    try:
+        yield
+    except EngineError as error:
+        client.peer.reply(error_message(error, reply_to=request.id))
+    except Exception as error:
+        log.error("a command crashed", error=blame(error))
+        internal = InternalError("The player failed; its log says how.")
+        client.peer.reply(error_message(internal, reply_to=request.id))
+
+
+def _must_own(client: _Client, item: int) -> None:
+    if item not in client.items:
+        raise UnknownStream(
+            f"Item {item} takes no text from here: it is over, or another client's.", param="item"
+        )
+
+
+def _acknowledge(client: _Client, request: messages.Request, item: int | None = None) -> None:
     if request.id is not None:
-        client.reply(messages.PlayerAck(reply_to=request.id, item=item))
+        client.peer.reply(messages.PlayerAck(reply_to=request.id, item=item))
 
 
 class _Asker:
-    """The client that asked for an item, and the name it gave the request."""
+    """The client that asked for an item, and the name it gave the request.
 
-    def __init__(self, client: Peer, name: str | None) -> None:
+    Args:
+        client: it.
+        name: of the request.
+        stop: ends an item, because it is to end with the connection; None: it is not.
+    """
+
+    def __init__(
+        self, client: _Client, name: str | None, stop: Callable[[int], None] | None
+    ) -> None:
         self._client = client
         self._name = name
+        self._stop = stop
 
     def accepted(self, item: int | None, /) -> None:
         """See `player.Asker`."""
+        if item is not None:
+            self._client.items.add(item)
+            if self._stop is not None:
+                self._client.bound.add(item)
+                if self._client.gone:
+                    self._stop(item)
         if self._name is not None:
-            self._client.reply(messages.PlayerAck(reply_to=self._name, item=item))
+            self._client.peer.reply(messages.PlayerAck(reply_to=self._name, item=item))
 
     def refused(self, error: EngineError, /) -> None:
         """See `player.Asker`."""
-        self._client.reply(error_message(error, reply_to=self._name))
+        self._client.peer.reply(error_message(error, reply_to=self._name))
 
     def failed(self, item: int, error: EngineError, /) -> None:
         """See `player.Asker`."""
         body = error_message(error)
         fields = {name: getattr(body, name) for name in body.__struct_fields__}
-        self._client.reply(messages.PlayerError(**fields, item=item))
+        self._client.peer.reply(messages.PlayerError(**fields, item=item))
 
     def warned(self, code: str, message: str, /) -> None:
         """See `player.Asker`."""
-        self._client.reply(messages.Warning(reply_to=self._name, code=code, message=message))
+        self._client.peer.reply(messages.Warning(reply_to=self._name, code=code, message=message))

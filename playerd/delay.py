@@ -12,6 +12,7 @@ left into pauses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -160,6 +161,14 @@ def _missing(outlook: Outlook) -> Iterator[tuple[Boundary | None, float]]:
             yield None, part.sag_s - due_s
         due_s += part.length_s
         yield None, part.last_s + doubt_s - due_s
+
+
+def slack_s(outlook: Outlook) -> float:
+    """How much later all that is to come may come without silence anywhere.
+
+    Less than 0: by so much some of it will be too late.
+    """
+    return -max((missing_s for _, missing_s in _missing(outlook)), default=-math.inf)
 
 
 def _faults(outlook: Outlook) -> bool:

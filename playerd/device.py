@@ -12,6 +12,8 @@ from collections.abc import Callable
 import structlog
 import trio
 
+from engine.errors import InvalidRequest
+
 from .sinks.base import DeviceUnavailable, Sink
 from .sinks.watch import LONG_SLEEP_S
 
@@ -21,6 +23,8 @@ log = structlog.get_logger("player")
 #: One that was there for longer than the most is looked for at once when it is lost.
 LOOK_AGAIN_S = 0.25
 LOOK_AGAIN_MOST_S = 2.0
+#: what stands for the system's default where a device is named
+DEFAULT = "default"
 #: how long the sink may take to fall silent when the player ends
 GOODBYE_S = 0.5
 
@@ -93,6 +97,39 @@ class Device:
         if not self._missed:
             log.warning(error.message)
         self._missed = True
+        self._on_change()
+
+    async def named(self, name: str) -> str | None:
+        """The whole name of a device that can be chosen; None is the system's default.
+
+        Args:
+            name: of it, or part of that; "default" is the system's.
+
+        Raises:
+            InvalidRequest: there is none of that name.
+        """
+        if name == DEFAULT:
+            return None
+        there = await self.sink.devices()
+        found = [each for each in there if each == name] or [
+            each for each in there if name.casefold() in each.casefold()
+        ]
+        if not found or not name.strip():
+            known = ", ".join(there) or "none"
+            raise InvalidRequest(
+                f"There is no sound device {name!r}; there are: {known}.", param="device"
+            )
+        return found[0]
+
+    async def choose(self, name: str | None) -> None:
+        """Plays on another device from now on; the sink must be silent.
+
+        Args:
+            name: as `named` gave it.
+        """
+        self.sink.wanted = name
+        self._looked_s = -math.inf
+        await self.sink.aclose()
         self._on_change()
 
     async def silence(self) -> int:

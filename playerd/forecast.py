@@ -107,9 +107,9 @@ class Pace:
         self.sag += max(_GAIN, 1 / self._sags) * (late_s / self.made_s(length_s) - self.sag)
 
     @property
-    def rtf(self) -> float:
-        """Seconds for a second of audio in a long segment."""
-        return math.exp(self._factor) * _RTF
+    def rtf(self) -> float | None:
+        """Seconds for a second of audio in a long segment; None before anything was learned."""
+        return math.exp(self._factor) * _RTF if self._count else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +244,11 @@ class Course:
             )
             if segment.lead_s < _NOTHING_S:
                 self._supply.pace.sagged(done.samples / SAMPLE_RATE, segment.late_s)
+        self._since_s = now_s
+
+    def broke(self, now_s: float) -> None:
+        """The segment that was begun last will not be completed."""
+        self._segment = None
         self._since_s = now_s
 
     def starts(self, sample: int) -> bool:

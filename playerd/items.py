@@ -7,6 +7,9 @@
     FED        its stream is over; what is buffered is all          `written`
     LEAVING    all of it is on its way out of the device            `remove`
 
+From LEAVING an item comes back to FED when the sound is silenced before all of it was heard, and is
+not over. `take_back` says how far it was heard.
+
 Items play strictly in the order in which they were asked for. Only one stream is fed at a time,
 so that a text in the queue never slows down the one that is heard; a text that replaces is the
 exception, because it is wanted now. It replaces what was asked for before it once the engine has
@@ -16,13 +19,14 @@ accepted it: a text that cannot be spoken does not silence another.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.audio import ms_to_samples
 from engine.errors import Overloaded, UnknownStream
 from engine.live import TextFeed
-from engine.request import LiveRequest, SpeechRequest
+from engine.request import LiveRequest, SpeechRequest, Stream
 
 from .playout import Playout
 
@@ -61,8 +65,14 @@ class Item:
         replaces: whether it ends what was asked for before it.
         stage: how far it is.
         playout: its samples.
+        stream: it comes by, while it comes.
+        stream_start: the sample of the item that is the first of `stream`.
         failed: whether its stream ended before its time.
-        first_sample: where in all the sink was given its first sample lies; None before that.
+        started: whether its first sample was heard.
+        narrated: the sample before which all words were told.
+        leaves_at: where in all the sink was given it ends, while its end is waited for.
+        first_sample: where in all the sink was given lies the first sample that it got of this item
+            since it was silent; None before that.
     """
 
     number: int
@@ -71,13 +81,31 @@ class Item:
     text: TextFeed | None = None
     stage: Stage = Stage.WAITING
     playout: Playout = field(default_factory=Playout)
+    stream: Stream | None = None
+    stream_start: int = 0
     failed: bool = False
+    started: bool = False
+    narrated: int = 0
+    leaves_at: int | None = None
     first_sample: int | None = None
+    _pieces: list[str] = field(default_factory=list)
+
+    @property
+    def said(self) -> str:
+        """Its text, as far as it came."""
+        if isinstance(self.request, SpeechRequest):
+            return self.request.text
+        self._pieces[:] = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def say(self, piece: str) -> None:
+        """More of a text that comes in pieces."""
+        self._pieces.append(piece)
 
     def heard_samples(self, sink_samples: int) -> int:
-        """How much of this item was heard when the sink has played `sink_samples` in all."""
+        """How far this item was heard when the sink has played `sink_samples` in all."""
         if self.first_sample is None:
-            return 0
+            return self.playout.position
         return self.playout.heard(max(sink_samples - self.first_sample, 0))
 
 
@@ -104,6 +132,9 @@ class Items:
     def __contains__(self, item: Item) -> bool:
         return item in self._items
 
+    def __iter__(self) -> Iterator[Item]:
+        return iter(tuple(self._items))
+
     def __len__(self) -> int:
         return len(self._items)
 
@@ -129,13 +160,17 @@ class Items:
         self._items.append(item)
         return Added(item)
 
+    def find(self, number: int) -> Item | None:
+        """The item with this number, unless it is over."""
+        return next((item for item in self._items if item.number == number), None)
+
     def text_of(self, number: int) -> TextFeed:
         """Where more text of this item goes.
 
         Raises:
             UnknownStream: there is no such item, or its text was complete from the beginning.
         """
-        found = next((item for item in self._items if item.number == number), None)
+        found = self.find(number)
         if found is None or found.text is None:
             raise UnknownStream(
                 f"Item {number} takes no text: it is over or never was.", param="item"
@@ -170,9 +205,19 @@ class Items:
         """The sink was given all of `item`."""
         item.stage = Stage.LEAVING
 
-    def remove(self, item: Item) -> None:
-        """`item` is over."""
-        self._items.remove(item)
+    def take_back(self, item: Item, position: int, now_s: float) -> bool:
+        """There is silence, and `item` was heard up to `position`; gives whether that was all."""
+        leaving = item.stage is Stage.LEAVING
+        if leaving and position >= item.playout.position:
+            return True
+        item.stage = Stage.FED if leaving else item.stage
+        item.first_sample = None
+        item.playout.seek(position, now_s)
+        return False
+
+    def remove(self, *over: Item) -> None:
+        """These are over."""
+        self._items = [item for item in self._items if item not in over]
 
     def clear(self) -> tuple[Item, ...]:
         """Ends everything; gives what was ended."""
@@ -195,3 +240,8 @@ class Items:
     def waiting(self) -> int:
         """How many items come after the current one."""
         return max(len(self._items) - 1, 0)
+
+    @property
+    def sounding(self) -> tuple[Item, ...]:
+        """The items of which the sink has something, in order."""
+        return tuple(item for item in self._items if item.first_sample is not None)

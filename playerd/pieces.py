@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass
 
 from engine.audio import cut, pcm_samples
@@ -28,7 +29,10 @@ class Piece:
 
 
 class Pieces:
-    """Holds pieces that never overlap.
+    """Holds pieces that never overlap, and the last of what was taken out.
+
+    Args:
+        keep_samples: how much of that.
 
     Attributes:
         by_start: all of them, in order.
@@ -36,10 +40,13 @@ class Pieces:
         duplicate_samples: samples that were already here when they came.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep_samples: int = 0) -> None:
         self.by_start: list[Piece] = []
         self.held_samples = 0
         self.duplicate_samples = 0
+        self._keep_samples = keep_samples
+        self._taken: deque[Piece] = deque()
+        self._taken_samples = 0
 
     def put(self, new: Piece) -> None:
         """Adds the samples of `new` that are not here yet."""
@@ -67,9 +74,42 @@ class Pieces:
     def take(self, end: int) -> bytes:
         """Takes the first piece out, up to sample `end`, which must lie in it or end it."""
         piece = self.by_start[0]
-        self.held_samples -= end - piece.start
         if end == piece.end:
             del self.by_start[0]
-            return piece.pcm
-        self.by_start[0] = piece.part(end, piece.end)
-        return piece.part(piece.start, end).pcm
+        else:
+            self.by_start[0] = piece.part(end, piece.end)
+            piece = piece.part(piece.start, end)
+        length = piece.end - piece.start
+        self.held_samples -= length
+        self._taken.append(piece)
+        self._taken_samples += length
+        while self._taken and self._taken_samples - _length(self._taken[0]) >= self._keep_samples:
+            self._taken_samples -= _length(self._taken.popleft())
+        return piece.pcm
+
+    def skip(self, sample: int) -> None:
+        """Takes out what is before this sample."""
+        while self.by_start and self.by_start[0].start < sample:
+            self.take(min(self.by_start[0].end, sample))
+
+    def put_back(self, sample: int) -> int:
+        """Takes back what was taken out from this sample on, as far as it was kept.
+
+        Returns:
+            Where it begins: `sample` or later. If nothing of it was kept, where what is held begins.
+        """
+        while self._taken and self._taken[-1].end > sample:
+            piece = self._taken.pop()
+            self._taken_samples -= _length(piece)
+            if piece.start < sample:
+                before = piece.part(piece.start, sample)
+                self._taken.append(before)
+                self._taken_samples += _length(before)
+                piece = piece.part(sample, piece.end)
+            self.by_start.insert(0, piece)
+            self.held_samples += _length(piece)
+        return self.by_start[0].start if self.by_start else sample
+
+
+def _length(piece: Piece) -> int:
+    return piece.end - piece.start

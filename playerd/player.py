@@ -1,16 +1,22 @@
-"""Plays items: feeds them from a `Speak`, writes them to a sink, one after the other. Shell.
+"""Plays items: feeds them from a `SpeakLive`, writes them to a sink, one after the other. Shell.
 
-Three kinds of tasks: one per item that pulls its stream into its `Playout` (`_feed`), one that
-moves samples from the first item to the sink (`_play`, the only one that commands the sink), and
-one that waits for the samples to leave the device (`_leave`). What clients may do only changes
-`Items`, and wakes or interrupts the second. Knows no sockets.
+Four kinds of tasks: one per item that pulls its stream into its `Playout` (`feeding`), one that
+moves samples from the first item to the sink (`_play`, the only one that commands the sink), one
+that waits for the samples to leave the device (`_leave`), and one that tells what is heard
+(`narration`). What clients may do only changes `Items`, and wakes or interrupts the second.
+
+An interruption silences the sink. What was in it and was not heard goes back to where it came from,
+so that a pause, a skip or another device loses nothing; then the items that were ended are told so,
+and what is to happen in the silence happens. Knows no sockets.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, Protocol, assert_never
 
 import structlog
@@ -28,35 +34,33 @@ from engine.errors import (
 )
 from engine.live import TextFeed
 from engine.request import (
-    Done,
-    Frame,
+    MAX_SPEED,
+    MIN_SPEED,
+    Delivery,
     LiveRequest,
-    Notice,
     Opened,
-    SegmentDone,
-    SegmentStart,
     SpeakLive,
     SpeechRequest,
-    Stream,
 )
-from wsproto_api.messages import ItemDone, PlayerState
+from wsproto_api.messages import ItemDone, PlayerState, QueuedItem
 
 from .delay import Slack
 from .device import Device
+from .feeding import ANSWER_LIMIT_S, Feeding
 from .forecast import Supply
 from .items import MAX_HELD_SAMPLES, Item, Items, Mode, Outcome, Stage
+from .narration import Narration, Told
 from .playout import Phase, Playout
-from .pouring import pour
 from .sinks.base import DeviceUnavailable, Sink
 
 log = structlog.get_logger("player")
 
 #: what is moved from an item to the sink at a time
 PIECE_SAMPLES = ms_to_samples(100)
-#: how long the engine may take to accept a text
-ANSWER_LIMIT_S = 10.0
 #: how often to ask again whether there is enough to begin with, when nothing new comes
 LOOK_S = 0.02
+#: An engine that takes longer than this for a second of sound cannot keep up for long.
+SLOW_RTF = 0.95
 
 
 class Asker(Protocol):
@@ -82,16 +86,18 @@ class _Job:
     asker: Asker
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     answered: bool = False
+    told_slow: bool = False
 
 
 class Player:
-    """Plays what it is asked to, in order. `run` it, then call `speak` and `stop` at will.
+    """Plays what it is asked to, in order. `run` it, then call the rest at will.
 
     Args:
         speak: who speaks.
         sink: where to; the player opens and closes it.
         on_state: told the state whenever it changes.
         on_done: told of every accepted item when it is over.
+        on_told: told what is heard: beginnings of items, positions, words.
     """
 
     def __init__(
@@ -101,16 +107,25 @@ class Player:
         *,
         on_state: Callable[[PlayerState], None],
         on_done: Callable[[ItemDone], None],
+        on_told: Callable[[Told], None] = lambda told: None,
     ) -> None:
         self._speak = speak
         self._sink = sink
-        self._device = Device(sink, self._tell_state)
+        self._device = Device(sink, self._tell_state, self.pause)
         self._on_state = on_state
         self._on_done = on_done
         self._items = Items()
+        self._narration = Narration(self._items, sink, on_told)
         self._supply = Supply()
         self._jobs: dict[Item, _Job] = {}
-        self._ending: list[tuple[Item, Outcome]] = []  # to be told when there is silence
+        self._last: Item | None = None  # that was heard and is over
+        self._voice: str | None = None
+        self._speed: float | None = None
+        self._paused = False
+        # to be done when there is silence
+        self._hushed = False
+        self._ending: list[tuple[Item, Outcome]] = []
+        self._then: list[Callable[[], Awaitable[None]]] = []
         self._leaving, self._left = trio.open_memory_channel[tuple[Item, int]](math.inf)
         self._room = trio.lowlevel.ParkingLot()
         self._playing = trio.CancelScope()  # around what `_play` does for the current items
@@ -127,11 +142,12 @@ class Player:
                 await self._device.look()
                 self._nursery.start_soon(self._play)
                 self._nursery.start_soon(self._leave)
+                self._nursery.start_soon(self._narration.run)
                 task_status.started()
         finally:
             await self._device.aclose()
 
-    # --- what clients may do ------------------------------------------------------------------
+    # --- what clients may do: speak -----------------------------------------------------------
 
     def speak(
         self,
@@ -181,83 +197,218 @@ class Player:
         """
         self._items.text_of(item).end()
 
-    def stop(self) -> None:
-        """Silence, and nothing waits any more. Succeeds when nothing plays."""
-        self._end(self._items.clear(), "stopped")
+    def repeat(self, asker: Asker) -> None:
+        """Speaks once more what is spoken, or was last; refused if that is nothing."""
+        item = self._items.current or self._last
+        text = item.said if item is not None else ""
+        if item is None or not text.strip():
+            asker.refused(InvalidRequest("Nothing was spoken that could be repeated."))
+            return
+        fields = {name: getattr(item.request, name) for name in Delivery.__struct_fields__}
+        self.speak(SpeechRequest(text=text, **fields), "replace", asker)
+
+    # --- what clients may do: control ---------------------------------------------------------
+
+    def stop(self, item: int | None = None) -> None:
+        """Silence, and nothing waits any more; or only an item is over. Succeeds in any case."""
+        if item is None:
+            ended = self._items.clear()
+        else:
+            found = self._items.find(item)
+            ended = (found,) if found is not None else ()
+            self._items.remove(*ended)
+        self._end(ended, "stopped")
         self._changed()
+
+    def pause(self) -> None:
+        """Silence; what was not heard is kept, and goes on with `resume`."""
+        if not self._paused and self._items.current is not None:
+            self._paused = True
+            self._hush()
+            self._changed()
+
+    def resume(self) -> None:
+        """Goes on after a `pause`."""
+        if self._paused:
+            self._paused = False
+            self._changed()
+
+    def toggle(self) -> None:
+        """`pause`, or `resume`."""
+        if self._paused:
+            self.resume()
+        else:
+            self.pause()
+
+    def skip_sentences(self, sentences: int) -> None:
+        """Goes on with another sentence of the item that plays; see `Playout.skip`."""
+        self._move(lambda playout: playout.skip(sentences, trio.current_time()))
+
+    def skip_items(self, items: int) -> None:
+        """Goes on so many items later."""
+        skipped = tuple(self._items)[:items]
+        self._items.remove(*skipped)
+        self._end(skipped, "stopped")
+        self._changed()
+
+    def seek(
+        self,
+        *,
+        sample: int | None = None,
+        fraction: float | None = None,
+        by_ms: float | None = None,
+    ) -> None:
+        """Goes on elsewhere in the item that plays, as far as that is here or was just heard.
+
+        Args:
+            sample: of the item; or
+            fraction: of all of it, as far as its length is known; or
+            by_ms: from where it is.
+
+        Raises:
+            InvalidRequest: not one of the three.
+        """
+        if [sample, fraction, by_ms].count(None) != 2:
+            raise InvalidRequest("Name one of sample, fraction and by_ms.", param="sample")
+
+        def move(playout: Playout) -> None:
+            if sample is not None:
+                to = sample
+            elif fraction is not None:
+                to = round(fraction * (playout.length or playout.here))
+            else:
+                to = playout.position + round(ms_to_samples(by_ms or 0.0))
+            playout.seek(max(to, 0), trio.current_time())
+
+        self._move(move)
+
+    @property
+    def volume(self) -> float:
+        """How loud, 0-1."""
+        return self._sink.volume
+
+    @volume.setter
+    def volume(self, volume: float) -> None:
+        self._sink.volume = volume
+        self._tell_state()
+
+    def queue(self) -> tuple[QueuedItem, ...]:
+        """The items that are not over, in playing order; nobody's `own`."""
+        current = self._items.current
+        return tuple(
+            QueuedItem(
+                item=item.number,
+                key=item.request.key,
+                chars=item.text.chars if item.text is not None else len(item.said),
+                waits=item is not current,
+                own=False,
+            )
+            for item in self._items
+        )
+
+    def clear_queue(self) -> None:
+        """Ends what waits, and not what plays."""
+        waiting = tuple(self._items)[1:]
+        self._items.remove(*waiting)
+        self._end(waiting, "stopped")
+        self._changed()
+
+    async def configure(
+        self, *, voice: str | None = None, speed: float | None = None, device: str | None = None
+    ) -> None:
+        """How it is spoken from now on, and where it is heard; what is None stays.
+
+        Raises:
+            EngineError: there is no such voice, speed or device, or the engine cannot be asked;
+                nothing was changed.
+        """
+        if speed is not None and not MIN_SPEED <= speed <= MAX_SPEED:
+            raise InvalidRequest(
+                f"The speed must be from {MIN_SPEED:g} to {MAX_SPEED:g}.", param="speed"
+            )
+        chosen = await self._device.named(device) if device is not None else None
+        if voice is not None:
+            await self._try_voice(voice)
+        if voice is not None or speed is not None:
+            self._voice = self._voice if voice is None else voice
+            self._speed = self._speed if speed is None else speed
+            for item in self._items:
+                if item.stream is not None:
+                    named = {"voice": voice, "speed": speed}
+                    item.request = replace(
+                        item.request, **{name: value for name, value in named.items() if value}
+                    )
+                    with suppress(EngineError):  # it ends: then it needs no other voice
+                        await item.stream.configure(voice=voice, speed=speed)
+        if device is not None:
+            self._after_silence(partial(self._device.choose, chosen))
+        self._tell_state()
+
+    async def _try_voice(self, voice: str) -> None:
+        """Asks the engine for a voice.
+
+        Raises:
+            EngineError: it has no such voice, or does not answer.
+        """
+        with trio.move_on_after(ANSWER_LIMIT_S):
+            async with self._speak(LiveRequest(voice=voice)) as stream:
+                async for event in stream:
+                    if isinstance(event, Opened):
+                        return
+        raise NotReady("The engine does not answer; try again later.", retry_after_ms=1000)
+
+    async def devices(self) -> tuple[str, ...]:
+        """Names of the sound devices that can be chosen."""
+        return await self._sink.devices()
+
+    # --- what it says -------------------------------------------------------------------------
 
     def state(self, reply_to: str | None = None) -> PlayerState:
         """What the player is doing."""
         item = self._items.current
+        slack_s = item.playout.slack_s(trio.current_time()) if item is not None else None
         return PlayerState(
             reply_to=reply_to,
             rev=self._rev,
             state=self._doing(item),
             item=item.number if item else None,
             queue_len=self._items.waiting,
-            device=self._sink.device,
-            underruns=self._underruns,
+            position_ms=samples_to_ms(item.heard_samples(self._sink.heard_samples))
+            if item
+            else 0.0,
             buffered_ms=samples_to_ms(item.playout.buffered_samples) if item else 0.0,
+            slack_ms=round(slack_s * 1000, 1) if slack_s is not None else None,
+            rtf=self._rtf,
+            target_ms=self._supply.jitter.hold_ms,
+            volume=self._sink.volume,
+            voice=self._voice,
+            speed=self._speed,
+            device=self._sink.device,
+            stalled=self._device.stalled,
+            depth_ms=self._sink.depth_ms,
+            underruns=self._underruns,
         )
 
-    # --- what follows from it -----------------------------------------------------------------
-
-    def _open_next(self) -> None:
-        """Asks the engine for the item whose turn it is."""
-        item = self._items.next_to_open()
-        if item is not None:
-            item.stage = Stage.OPENING
-            self._nursery.start_soon(self._feed, item, self._jobs[item])
-
-    def _accepted(self, item: Item, job: _Job) -> None:
-        job.answered = True
-        job.asker.accepted(item.number)
-        if not self._device.present:
-            job.asker.warned("no_device", "No sound device; speech waits until there is one.")
-
-    def _end(self, items: tuple[Item, ...], outcome: Outcome) -> None:
-        """Ends items that are out of `Items` already; tells so when they are silent."""
-        for item in items:
-            job = self._jobs.pop(item)
-            job.scope.cancel()
-            if job.answered:
-                self._ending.append((item, outcome))
-            else:
-                job.asker.refused(StreamCancelled(f"The speech was {outcome} before it began."))
-        if self._ending:
-            self._playing.cancel()
-
-    def _finish(self, item: Item, outcome: Outcome) -> None:
-        """Ends an item that came to its own end."""
-        self._items.remove(item)
-        del self._jobs[item]
-        self._tell_done(item, outcome, item.playout.position)
-
-    def _tell_done(self, item: Item, outcome: Outcome, samples: int) -> None:
-        self._on_done(
-            ItemDone(
-                item=item.number,
-                key=item.request.key,
-                outcome=outcome,
-                played_ms=samples_to_ms(samples),
-            )
-        )
-
-    def _changed(self) -> None:
-        """Something changed: look who is next, wake `_play`, tell the state."""
-        self._open_next()
-        self._nap.cancel()
-        self._tell_state()
+    @property
+    def _rtf(self) -> float | None:
+        rtf = self._supply.pace.rtf
+        return round(rtf, 2) if rtf is not None else None
 
     def _tell_state(self) -> None:
-        """Tells the state if it is another one; `buffered_ms` alone makes it no other."""
-        now = replace(self.state(), buffered_ms=0.0)
+        """Tells the state if it is another one; what changes all the time makes it no other."""
+        now = replace(
+            self.state(), buffered_ms=0.0, position_ms=0.0, slack_ms=None, rtf=None, target_ms=0.0
+        )
         if now != self._told:
             self._rev += 1
             self._told = replace(now, rev=self._rev)
             self._on_state(self.state())
 
-    def _doing(self, item: Item | None) -> Literal["idle", "buffering", "playing", "recovering"]:
+    def _doing(
+        self, item: Item | None
+    ) -> Literal["idle", "buffering", "playing", "paused", "recovering"]:
+        if self._paused:
+            return "paused"
         if item is None:
             return "idle"
         if not self._device.present or not item.stage.accepted:
@@ -272,16 +423,68 @@ class Player:
             case _ as never:
                 assert_never(never)
 
+    # --- what follows from it -----------------------------------------------------------------
+
+    def _open_next(self) -> None:
+        """Asks the engine for the item whose turn it is."""
+        item = self._items.next_to_open()
+        if item is not None:
+            item.stage = Stage.OPENING
+            item.playout = self._playout(item.request)
+            self._nursery.start_soon(self._feed, item, self._jobs[item])
+
+    def _accepted(self, item: Item, job: _Job) -> None:
+        job.answered = True
+        job.asker.accepted(item.number)
+        if not self._device.present:
+            job.asker.warned("no_device", "No sound device; speech waits until there is one.")
+
+    def _end(self, items: tuple[Item, ...], outcome: Outcome) -> None:
+        """Ends items that are out of `Items` already; tells so when they are silent."""
+        for item in items:
+            job = self._jobs.pop(item)
+            job.scope.cancel()
+            if item.text is not None:
+                item.text.end()
+            if job.answered:
+                self._ending.append((item, outcome))
+            else:
+                job.asker.refused(StreamCancelled(f"The speech was {outcome} before it began."))
+        if self._ending:
+            self._hush()
+
+    def _finish(self, item: Item, outcome: Outcome) -> None:
+        """Ends an item that came to its own end."""
+        self._items.remove(item)
+        del self._jobs[item]
+        self._tell_done(item, outcome, item.playout.position)
+
+    def _tell_done(self, item: Item, outcome: Outcome, samples: int) -> None:
+        self._last = item
+        self._on_done(
+            ItemDone(
+                item=item.number,
+                key=item.request.key,
+                outcome=outcome,
+                played_ms=samples_to_ms(samples),
+            )
+        )
+
+    def _changed(self) -> None:
+        """Something changed: look who is next, wake `_play`, tell the state."""
+        self._paused = self._paused and self._items.current is not None
+        self._open_next()
+        self._nap.cancel()
+        self._tell_state()
+
     # --- feeding ------------------------------------------------------------------------------
 
     async def _feed(self, item: Item, job: _Job) -> None:
         """Pulls the item's stream into its playout, and sees to how it ends."""
         failure: EngineError | None = None
-        item.playout = self._playout(item.request)
         with job.scope:
-            job.scope.deadline = trio.current_time() + ANSWER_LIMIT_S
             try:
-                await self._read(item, job)
+                await Feeding(self._speak, item, self).run()
             except EngineError as error:
                 failure = error
             except Exception as error:
@@ -289,11 +492,9 @@ class Player:
                 failure = InternalError("The player failed; its log says how.")
         if item not in self._items:
             return  # stopped or replaced, and told so
-        if job.scope.cancelled_caught:
-            failure = NotReady(
-                f"The engine did not answer within {ANSWER_LIMIT_S:.0f} s.", retry_after_ms=1000
-            )
         item.playout.end()
+        if item.text is not None:
+            item.text.end()
         self._items.fed(item)
         if failure is not None:
             log.warning("speech failed", item=item.number, code=failure.code)
@@ -316,72 +517,121 @@ class Player:
             now_s=trio.current_time(),
         )
 
-    async def _read(self, item: Item, job: _Job) -> None:
-        async with self._speak(item.request) as events:
-            pouring = trio.CancelScope()
-            if item.text is not None:
-                self._nursery.start_soon(pour, item.text, item.playout, events, pouring)
-            try:
-                await self._take(item, job, events)
-            finally:
-                pouring.cancel()
+    def manner(self) -> tuple[str | None, float | None]:
+        """See `feeding.Listener`."""
+        return self._voice, self._speed
 
-    async def _take(self, item: Item, job: _Job, events: Stream) -> None:
-        async for event in events:
-            match event:
-                case Opened():
-                    job.scope.deadline = math.inf
-                    self._opened(item, job)
-                case SegmentStart():
-                    item.playout.begin(event)
-                case Frame():
-                    item.playout.put(event, trio.current_time())
-                case SegmentDone():
-                    item.playout.segment_done(event, trio.current_time())
-                case Done():
-                    item.playout.end(event.samples)
-                case Notice():
-                    job.asker.warned(event.code, event.message)
-                case _:
-                    continue
-            self._nap.cancel()
-            while item.playout.held_samples >= MAX_HELD_SAMPLES:
-                await self._room.park()
-
-    def _opened(self, item: Item, job: _Job) -> None:
+    def opened(self, item: Item, /) -> None:
+        """See `feeding.Listener`."""
+        job = self._jobs[item]
         replaced = self._items.accept(item)
+        if item.replaces:
+            self._paused = False  # it is wanted now
         if not job.answered:
             self._accepted(item, job)
         self._end(replaced, "replaced")
         self._changed()
 
+    async def came(self, item: Item, /) -> None:
+        """See `feeding.Listener`."""
+        self._nap.cancel()
+        self._warn_if_slow(item)
+        while item.playout.held_samples >= MAX_HELD_SAMPLES:
+            await self._room.park()
+
+    def warned(self, item: Item, code: str, message: str, /) -> None:
+        """See `feeding.Listener`."""
+        self._jobs[item].asker.warned(code, message)
+
+    def _warn_if_slow(self, item: Item) -> None:
+        job = self._jobs[item]
+        rtf = self._rtf
+        if not job.told_slow and rtf is not None and rtf >= SLOW_RTF:
+            job.told_slow = True
+            job.asker.warned(
+                "engine_slow",
+                f"The engine takes {rtf:.2f} s for a second of speech, so there will be pauses.",
+            )
+
     # --- playing ------------------------------------------------------------------------------
+
+    def _hush(self) -> None:
+        self._hushed = True
+        self._playing.cancel()
+
+    def _after_silence(self, action: Callable[[], Awaitable[None]]) -> None:
+        self._then.append(action)
+        self._hush()
+
+    def _move(self, move: Callable[[Playout], None]) -> None:
+        """Has the item that plays go on elsewhere, once it is silent."""
+        item = self._items.current
+        if item is None or not item.stage.accepted:
+            return
+
+        async def go() -> None:
+            if item in self._items:
+                move(item.playout)
+                self._narration.moved(item)
+                self._room.unpark_all()
+
+        self._after_silence(go)
 
     async def _play(self) -> None:
         while True:
+            # While there is being silenced, more may be to do.
+            while self._hushed:
+                self._hushed = False
+                await self._fall_silent()
+            self._changed()
             with trio.CancelScope() as self._playing:
                 while True:
                     await self._step()
-            # Only `_end` cancels it. While there is being silenced, more may end.
-            while self._ending:
-                ended, self._ending = self._ending, []
-                heard_samples = await self._device.silence()
-                for item, outcome in ended:
-                    self._tell_done(item, outcome, item.heard_samples(heard_samples))
+
+    async def _fall_silent(self) -> None:
+        ending, self._ending = self._ending, []
+        then, self._then = self._then, []
+        sounding = self._items.sounding
+        written = self._sink.written_samples
+        for item in sounding:
+            item.leaves_at = None  # silence is not its end
+        heard = await self._device.silence()
+        now_s = trio.current_time()
+        for item, outcome in ending:
+            self._tell_done(item, outcome, item.heard_samples(heard))
+        # What was faded is to be heard again.
+        faded = self._sink.fade_samples if heard < written else 0
+        for item in sounding:
+            if item in self._items:
+                self._take_back(item, heard, faded, now_s)
+        for action in then:
+            await action()
+
+    def _take_back(self, item: Item, heard: int, faded: int, now_s: float) -> None:
+        position = item.heard_samples(heard)
+        whole = position >= item.playout.position
+        if not whole:
+            position = max(position - faded, 0)
+        if self._items.take_back(item, position, now_s):
+            self._finish(item, "failed" if item.failed else "finished")
+        else:
+            self._narration.moved(item)
 
     async def _step(self) -> None:
         """Does the next thing that is to be done; waits if there is none."""
         # What is written after an interruption would be silenced with what it was to silence.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            if self._device.present:
-                await self._move()
+            if self._paused:
+                await self._rest()
+            elif self._device.present:
+                await self._move_piece()
             else:
                 await self._device.look()
         except DeviceUnavailable as error:
             await self._device.lose(error)
 
-    async def _move(self) -> None:
+    async def _move_piece(self) -> None:
         """Moves a piece from the first item to the sink, or waits for one."""
         item = self._items.to_write
         pcm = item.playout.pull(PIECE_SAMPLES, trio.current_time()) if item else b""
@@ -391,12 +641,14 @@ class Player:
         elif pcm:
             if item.first_sample is None:
                 item.first_sample = self._sink.written_samples
+                self._narration.moved(item)
             self._room.unpark_all()
             self._open_next()
             await self._sink.write(pcm)
         elif item.playout.phase is Phase.DONE:
             self._items.written(item)
-            self._leaving.send_nowait((item, self._sink.written_samples))
+            item.leaves_at = self._sink.written_samples
+            self._leaving.send_nowait((item, item.leaves_at))
         elif item.playout.phase is not Phase.PLAYING:
             await self._rest(LOOK_S if item.playout.waits else math.inf)
         elif await self._ran_dry():
@@ -407,7 +659,8 @@ class Player:
     async def _rest(self, most_s: float = math.inf) -> None:
         """Waits until something changes; the device may rest when it has played all it has."""
         with trio.CancelScope(deadline=trio.current_time() + most_s) as self._nap:
-            await self._sink.drain()
+            if self._device.present:
+                await self._sink.drain()
             await trio.sleep_forever()
 
     async def _ran_dry(self) -> bool:
@@ -425,6 +678,6 @@ class Player:
                 await self._sink.played(end)
             except DeviceUnavailable:
                 outcome = "failed"
-            if item in self._items:
+            if item in self._items and item.leaves_at == end:
                 self._finish(item, outcome)
                 self._changed()

@@ -12,7 +12,8 @@ is made, is the policy's matter (`delay`), which looks at what is to come (`fore
     DRAINING   the stream ended; what is left is given out      all is given out
     DONE       nothing left, nothing to come                    -
 
-From PREFILL, PLAYING and STARVED `end` leads to DRAINING. An empty `pull` in PLAYING is not yet a
+From PREFILL, PLAYING and STARVED `end` leads to DRAINING. `seek` and `skip` lead elsewhere in the
+stream, from DRAINING and DONE too, and to PREFILL if there is not enough. An empty `pull` in PLAYING is not yet a
 gap for the listener: the device has a little in hand. Only when that is used up, the owner calls
 `ran_dry`, and silence is the sink's to make; so a late frame costs no more silence than it must.
 
@@ -29,16 +30,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.audio import PCM_DTYPE, SAMPLE_RATE, ms_to_samples, pcm_samples, silence
-from engine.request import Boundary, Frame, SegmentDone, SegmentStart
+from engine.request import Boundary, Frame, Marks, SegmentDone, SegmentStart
 
-from .delay import ALLOWED_S, DelayPolicy, FixedDelay, Outlook
+from .delay import ALLOWED_S, DelayPolicy, FixedDelay, Outlook, slack_s
 from .forecast import Course, Supply
 from .pieces import Piece, Pieces
+from .script import Script
 
 #: This much audio behind a hole shows that what is missing is lost and not merely late.
 HOLE_PATIENCE_SAMPLES = ms_to_samples(500)
 #: where silence meets speech inside a segment; its ends were faded by who made it
 FADE_SAMPLES = ms_to_samples(5)
+#: so much of what was given out can be given out again: 2.9 MB
+KEPT_SAMPLES = ms_to_samples(60_000)
 
 
 class Phase(enum.Enum):
@@ -104,7 +108,8 @@ class Playout:
         fade_samples: length of the fades.
 
     Attributes:
-        position: samples of the stream given out, silence for missing ones among them.
+        position: the sample of the stream that is given out next.
+        script: the segments and words of the stream.
         inserted_samples: silence given out that is not in the stream: pauses.
         underruns: how often the listener had to wait.
         gaps: what he heard of that, and of pauses, once it was over.
@@ -123,6 +128,7 @@ class Playout:
         fade_samples: int = FADE_SAMPLES,
     ) -> None:
         self.position = 0
+        self.script = Script()
         self.inserted_samples = 0
         self.underruns = 0
         self.gaps = Gaps()
@@ -131,11 +137,14 @@ class Playout:
         self._policy = policy or FixedDelay()
         self._supply = supply or Supply()
         self._course = Course(self._supply, text, complete=complete, now_s=now_s)
-        self._pieces = Pieces()
+        self._pieces = Pieces(KEPT_SAMPLES)
         self._end = 0  # sample after the last one known of
+        self._predicted: int | None = None  # samples of the whole
         self._segment_end = 0  # all segments up to here are complete
         self._begun = False
         self._ended = False
+        self._skipping = 0  # beginnings of sentences, behind all that has come
+        self._from = 0  # where `seek` led last
         self._waits_since_s = math.inf  # with something to play
         self._dry_since_s: float | None = None
         self._pause_left = 0
@@ -153,6 +162,21 @@ class Playout:
         if self._dry_since_s is not None:
             return Phase.STARVED
         return Phase.PLAYING if self._begun else Phase.PREFILL
+
+    @property
+    def length(self) -> int | None:
+        """Samples of the whole, as far as that is known; it may change until the stream ends."""
+        return self._end if self._ended else self._predicted
+
+    @property
+    def here(self) -> int:
+        """The sample behind the last one that came."""
+        return self._end
+
+    def slack_s(self, now_s: float) -> float | None:
+        """How much later all that is expected may come without a gap; None: nothing is expected."""
+        slack = math.inf if self._ended else slack_s(self._outlook(now_s))
+        return slack if slack < math.inf else None
 
     @property
     def waits(self) -> bool:
@@ -186,12 +210,17 @@ class Playout:
         return reach - self.position
 
     def heard(self, given_samples: int) -> int:
-        """Position in the stream when so many samples that were given out have been played."""
-        for at, pause in self._pauses:
-            if given_samples <= at:
+        """Position in the stream when so many samples that were given out have been played.
+
+        Args:
+            given_samples: counted from the last `seek` on.
+        """
+        at = self._from + given_samples
+        for start, pause in self._pauses:
+            if at <= start:
                 break
-            given_samples = max(at, given_samples - pause)
-        return min(given_samples, self.position)
+            at = max(start, at - pause)
+        return min(at, self.position)
 
     # --- what comes -----------------------------------------------------------------------------
 
@@ -202,12 +231,23 @@ class Playout:
     def begin(self, start: SegmentStart) -> None:
         """A segment begins; to be told, because frames do not say what is before them."""
         self._course.begin(start)
+        self.script.begin(start)
+        if self._skipping and start.sample in self.script.ahead(start.sample - 1):
+            self._skipping -= 1
+            self._go_to(start.sample, math.inf)
+
+    def marks(self, marks: Marks) -> None:
+        """Where the words of the segment are that began last."""
+        self.script.marks(marks)
 
     def put(self, frame: Frame, now_s: float) -> None:
         """Takes a frame, whichever one it is."""
         self._course.arrived(frame, now_s, self._in_hand_s if self._course.fresh else 0.0)
         piece = Piece(frame.sample, frame.pcm, frame.discontinuity)
         self._end = max(self._end, piece.end)
+        if self._skipping:
+            self.position = self._end
+            return
         late = min(max(self.position - piece.start, 0), frame.samples)
         self.late_samples += late
         if late < frame.samples:
@@ -222,7 +262,19 @@ class Playout:
     def segment_done(self, done: SegmentDone, now_s: float) -> None:
         """All frames of the segment that began last were put in."""
         self._segment_end = self._end
+        if done.predicted_ms_left is not None:
+            self._predicted = self._end + ms_to_samples(done.predicted_ms_left)
         self._course.done(done, now_s, self._in_hand_s)
+
+    def broke(self, now_s: float) -> int:
+        """The stream broke off, and another will go on behind what has come.
+
+        Returns:
+            Where its first sample will be.
+        """
+        self._segment_end = self._end
+        self._course.broke(now_s)
+        return self._end
 
     def end(self, samples: int | None = None) -> None:
         """Nothing more will come.
@@ -232,6 +284,52 @@ class Playout:
         """
         self._ended = True
         self._end = max(self._end, samples or 0)
+        if self._skipping:
+            self._skipping = 0
+            self.position = self._end
+
+    # --- where to ---------------------------------------------------------------------------------
+
+    def seek(self, sample: int, now_s: float) -> None:
+        """Gives out this sample next, or the nearest that is here or was kept."""
+        self._skipping = 0
+        self._go_to(sample, now_s)
+
+    def skip(self, sentences: int, now_s: float) -> None:
+        """Gives out the beginning of another sentence next.
+
+        Args:
+            sentences: how many forward, or back if negative. Those that have not come are waited
+                for; behind the last one the stream is over.
+            now_s: the time.
+        """
+        if sentences < 0:
+            self.seek(self.script.back(self.position, -sentences), now_s)
+            return
+        ahead = self.script.ahead(self.position)
+        if sentences <= len(ahead):
+            self.seek(ahead[sentences - 1], now_s)
+        elif sentences:
+            self._go_to(self._end, now_s)
+            self._skipping = 0 if self._ended else sentences - len(ahead)
+            self.position = self._end
+
+    def _go_to(self, sample: int, now_s: float) -> None:
+        if sample < self.position:
+            self.position = min(self.position, max(self._pieces.put_back(sample), sample))
+        else:
+            self.position += min(sample - self.position, self.buffered_samples)
+            self._pieces.skip(self.position)
+        self._from = self._paused_at = self.position
+        self._pauses.clear()
+        self._pause_left = 0
+        self._fade_out = None
+        self._fade_in_at = self.position if self._inside else -self._fade
+        self._dry_since_s = None
+        hold = self._supply.jitter.hold_samples
+        if self.buffered_samples < hold and self._segment_end <= self.position:
+            self._begun = False
+            self._waits_since_s = now_s if self.buffered_samples else math.inf
 
     # --- what goes out --------------------------------------------------------------------------
 
@@ -250,7 +348,7 @@ class Playout:
 
     def pull(self, samples: int, now_s: float) -> bytes:
         """The next PCM, at most `samples` samples; empty if it should wait or is over."""
-        if not self._may_go(now_s):
+        if self._skipping or not self._may_go(now_s):
             return b""
         taken: list[bytes] = []
         wanted = samples
@@ -311,7 +409,8 @@ class Playout:
         if self._pause_left:
             self._pauses.append((self.position, self._pause_left))
             self.gaps.count(boundary, pause_s)
-        self._course.passed(self.position)
+        self._course.passed(self.position - KEPT_SAMPLES)
+        self.script.forget(self.position - KEPT_SAMPLES)
 
     def _take(self, most: int) -> bytes:
         """PCM from one piece and segment, or silence from one hole; empty if there is neither."""

@@ -30,6 +30,7 @@ from engine.request import (
     SegmentStart,
     SpeechRequest,
     VoiceInfo,
+    WordMark,
 )
 
 from .errors import RemoteProtocolError
@@ -348,11 +349,19 @@ class Pong(Reply, tag="pong", kw_only=True, frozen=True):
 
 # --- client to player -------------------------------------------------------------------------
 
+#: what becomes of the items that are there: they end, it waits behind them, or they end and it too
+PlayerMode = Literal["replace", "queue", "toggle"]
+#: what becomes of an item when the connection that asked for it is gone
+OnDisconnect = Literal["finish", "stop"]
+#: what a client of the player can be told of besides the items it asked for
+PlayerEvents = Literal["state", "position", "marks"]
+
 
 class PlayerSpeak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, frozen=True):
     """Speak aloud: instead of what is playing, after it, or (`toggle`) only if nothing is."""
 
-    mode: Literal["replace", "queue", "toggle"] = "replace"
+    mode: PlayerMode = "replace"
+    on_disconnect: OnDisconnect = "finish"
     id: Name | None = None
     key: Name | None = None
 
@@ -360,26 +369,118 @@ class PlayerSpeak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, fr
 class PlayerOpen(LiveRequest, tag_field="type", tag="open", kw_only=True, frozen=True):
     """Speak aloud a text that will come in pieces; else as `speak`."""
 
-    mode: Literal["replace", "queue", "toggle"] = "replace"
+    mode: PlayerMode = "replace"
+    on_disconnect: OnDisconnect = "finish"
     id: Name | None = None
     key: Name | None = None
 
 
 class PlayerAppend(Request, tag="append", kw_only=True, frozen=True):
-    """More text of an item, verbatim; it may be cut anywhere."""
+    """More text of an item, verbatim; it may be cut anywhere. Only from who opened it."""
 
     item: Count
     text: str
 
 
 class PlayerEnd(Request, tag="end", kw_only=True, frozen=True):
-    """No more text of an item."""
+    """No more text of an item. Only from who opened it."""
 
     item: Count
 
 
+class PlayerPause(Request, tag="pause", kw_only=True, frozen=True):
+    """Silence until `resume`; nothing is lost. Succeeds when nothing plays, or it is paused."""
+
+
+class PlayerResume(Request, tag="resume", kw_only=True, frozen=True):
+    """Go on where `pause` silenced it. Succeeds when it is not paused."""
+
+
+class PlayerToggle(Request, tag="toggle", kw_only=True, frozen=True):
+    """Pause, or resume."""
+
+
 class PlayerStop(Request, tag="stop", kw_only=True, frozen=True):
-    """Silence now, and forget the queue. Succeeds when nothing plays."""
+    """Silence now, and forget the queue; of one item, if it is named. Succeeds when it is over."""
+
+    item: Count | None = None
+
+
+class PlayerSkip(Request, tag="skip", kw_only=True, frozen=True):
+    """Go on with another sentence or item.
+
+    Attributes:
+        n: how many forward. Back, if negative, and then only by sentences: the first step leads to
+            the beginning of the one that plays, unless it has hardly begun.
+    """
+
+    unit: Literal["sentence", "item"] = "sentence"
+    n: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] = 1
+
+
+class PlayerSeek(Request, tag="seek", kw_only=True, frozen=True):
+    """Go on elsewhere in the item that plays, as far as it is here or was just heard.
+
+    One of the three is needed.
+
+    Attributes:
+        sample: of the item.
+        fraction: of what the item will be, 0-1.
+        by_ms: forward, or back if negative, from what is heard now.
+    """
+
+    sample: Count | None = None
+    fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    by_ms: float | None = None
+
+
+class PlayerRepeat(Request, tag="repeat", kw_only=True, frozen=True):
+    """Speak once more what is spoken, or was spoken last; instead of what is playing."""
+
+
+class PlayerVolume(Request, tag="volume", kw_only=True, frozen=True):
+    """How loud, 0-1; 1 leaves all samples as they are."""
+
+    value: Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class PlayerConfigure(Request, tag="configure", kw_only=True, frozen=True):
+    """How it is spoken from now on, and where it is heard.
+
+    Attributes:
+        voice: for what is not begun of the text that is spoken, and for texts that name none.
+        speed: the same.
+        device: a name that `devices` gives, or part of it; "default" is what the system's is.
+    """
+
+    voice: str | None = None
+    speed: float | None = None
+    device: str | None = None
+
+
+class PlayerQueue(Request, tag="queue", kw_only=True, frozen=True):
+    """What is to be played: `list` it, `clear` what waits, or `remove` one that waits.
+
+    Answered with `queue`.
+    """
+
+    op: Literal["list", "clear", "remove"] = "list"
+    item: Count | None = None
+
+
+class AskDevices(Request, tag="devices", kw_only=True, frozen=True):
+    """Which sound devices are there? Answered with `devices`."""
+
+
+class PlayerSubscribe(Request, tag="subscribe", kw_only=True, frozen=True):
+    """What to be told of; takes the place of what was subscribed before.
+
+    Attributes:
+        events: `state` (and beginnings and ends of items) is what one has without it; `position`
+            comes ten times a second while there is sound; `marks` are words, when they are heard.
+    """
+
+    events: tuple[PlayerEvents, ...]
 
 
 # --- player to client -------------------------------------------------------------------------
@@ -407,15 +508,80 @@ class PlayerError(Error, tag="error", kw_only=True, frozen=True):
 
 
 class PlayerState(Reply, tag="state", kw_only=True, frozen=True):
-    """What the player is doing: sent when it changes, and as the answer to `status`."""
+    """What the player is doing: sent when it changes, and as the answer to `status`.
+
+    Attributes:
+        rev: counts changes; milliseconds alone are none.
+        state: `buffering` before there is sound, `recovering` when it had to stop for lack of it.
+        item: that is heard, or will be next.
+        queue_len: items behind it.
+        position_ms: how far the item was heard.
+        buffered_ms: what is here of it and was not given to the device.
+        volume: 0-1.
+        voice: for texts that name none; None is the engine's choice.
+        speed: the same.
+        device: None while there is none; speech waits then.
+        stalled: the device is there, and stands still.
+        depth_ms: how much the device is given ahead.
+        target_ms: how much sound must be here for a start, because of how evenly it comes.
+        slack_ms: how long the engine may stay away without a gap; None while nothing is made.
+        rtf: how long the engine takes for a second of sound; None before that is known.
+        underruns: how often sound had to stop since the start of the player.
+    """
 
     rev: int
-    state: Literal["idle", "buffering", "playing", "recovering"]
+    state: Literal["idle", "buffering", "playing", "paused", "recovering"]
     queue_len: int
     device: str | None
     underruns: int
     buffered_ms: float
+    volume: float
+    depth_ms: float
+    target_ms: float
+    position_ms: float = 0.0
     item: int | None = None
+    voice: str | None = None
+    speed: float | None = None
+    stalled: bool = False
+    slack_ms: float | None = None
+    rtf: float | None = None
+
+
+class Sentence(msgspec.Struct, kw_only=True, frozen=True):
+    """A segment: characters of the original text, and the sample it begins at."""
+
+    index: int
+    char_start: int
+    char_end: int
+    sample: int
+
+
+class Position(Message, tag="position", kw_only=True, frozen=True):
+    """Which sample leaves the device now.
+
+    Attributes:
+        of_ms: how long the item will be, once that is known.
+        sentence: the one that is heard.
+    """
+
+    item: int
+    sample: int
+    ms: float
+    of_ms: float | None = None
+    sentence: Sentence | None = None
+
+
+class Word(WordMark, tag_field="type", tag="word", kw_only=True, frozen=True):
+    """This word of the original text begins to be heard."""
+
+    item: int
+
+
+class ItemStarted(Message, tag="item.started", kw_only=True, frozen=True):
+    """The first sample of an item leaves the device."""
+
+    item: int
+    key: str | None = None
 
 
 class ItemDone(Message, tag="item.done", kw_only=True, frozen=True):
@@ -425,6 +591,36 @@ class ItemDone(Message, tag="item.done", kw_only=True, frozen=True):
     played_ms: float
     outcome: Literal["finished", "stopped", "replaced", "failed"]
     key: str | None = None
+
+
+class QueuedItem(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """An item that is not over.
+
+    Attributes:
+        chars: of its text, as far as it came.
+        waits: it is not the one that is played.
+        own: it was asked for on this connection.
+    """
+
+    item: int
+    chars: int
+    waits: bool
+    own: bool
+    key: str | None = None
+
+
+class Queue(Reply, tag="queue", kw_only=True, frozen=True):
+    """The items that are not over, in playing order; `more` of them are not listed."""
+
+    items: tuple[QueuedItem, ...]
+    more: int = 0
+
+
+class Devices(Reply, tag="devices", kw_only=True, frozen=True):
+    """Names of the sound devices, and which of them was chosen; None is the system's default."""
+
+    devices: tuple[str, ...]
+    chosen: str | None = None
 
 
 # --- vocabularies -----------------------------------------------------------------------------
@@ -445,11 +641,14 @@ ENGINE_SERVER = _vocabulary(
     Progress, StreamDone, StreamCancelled, Voices, Status, Pong,
 )  # fmt: skip
 PLAYER_CLIENT = _vocabulary(
-    Auth, PlayerSpeak, PlayerOpen, PlayerAppend, PlayerEnd, PlayerStop, AskStatus, Ping
-)
+    Auth, PlayerSpeak, PlayerOpen, PlayerAppend, PlayerEnd, PlayerPause, PlayerResume, PlayerToggle,
+    PlayerStop, PlayerSkip, PlayerSeek, PlayerRepeat, PlayerVolume, PlayerConfigure, PlayerQueue,
+    AskDevices, PlayerSubscribe, AskStatus, Ping,
+)  # fmt: skip
 PLAYER_SERVER = _vocabulary(
-    PlayerReady, PlayerAck, PlayerError, Warning, PlayerState, ItemDone, Pong
-)
+    PlayerReady, PlayerAck, PlayerError, Warning, PlayerState, Position, Word, ItemStarted, ItemDone,
+    Queue, Devices, Pong,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

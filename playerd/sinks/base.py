@@ -3,8 +3,8 @@
 A sink is given PCM (s16le, mono, 24 kHz) and plays it without a break as long as it is given
 enough. All positions are in samples, counted from the first one the sink was ever given.
 
-One task calls `open`, `write`, `dry`, `drain`, `stop` and `aclose`; others may await `played`,
-and set `volume` at any time. `tests/playerd/test_sink_contract.py` holds all sinks to the rules
+One task calls `open`, `write`, `dry`, `drain`, `stop` and `aclose`; others may await `played` and
+`devices`, and set `volume` and `wanted` at any time. `tests/playerd/test_sink_contract.py` holds all sinks to the rules
 written here.
 """
 
@@ -37,6 +37,10 @@ class Sink(Protocol):
     Attributes:
         name: which sink this is: `portaudio`, `wav`, `null`.
         device: what people call the device; None while it is not open.
+        wanted: which device is to be opened, from the next `open` after `aclose` on: its name, part
+            of it, or its number; None is the system's default. A sink that has only one has no
+            choice.
+        fade_samples: so many before the position that the last `stop` gave were heard fading.
         volume: from 0.0 to 1.0, which leaves all samples as they are. What was written and not
             played may be scaled too. Anything else is a ValueError.
         on_change: called when `device`, `stalled` or `depth_ms` have changed.
@@ -44,12 +48,21 @@ class Sink(Protocol):
 
     name: str
     device: str | None
+    wanted: str | None
+    fade_samples: int
     volume: float
     on_change: Callable[[], object]
 
     @property
     def written_samples(self) -> int:
         """Samples given to it so far."""
+
+    @property
+    def heard_samples(self) -> int:
+        """Samples that have left the device by now, as far as it tells; good to some 20 ms.
+
+        Those that `stop` gave up count. It never falls, and stands still while the device does.
+        """
 
     @property
     def stalled(self) -> bool:
@@ -105,6 +118,12 @@ class Sink(Protocol):
         silence at once, with a click.
 
         Returns the position up to which samples were heard; all later ones count as played.
+        """
+
+    async def devices(self) -> tuple[str, ...]:
+        """Names of the devices there are now, each of which can be `wanted`.
+
+        Does not disturb what plays. Empty too if that cannot be told.
         """
 
     async def aclose(self) -> None:

@@ -24,13 +24,21 @@ class NullSink:
 
     name = "null"
     stalled = False
+    fade_samples = 0
 
     def __init__(self) -> None:
         self.device: str | None = None
+        self.wanted: str | None = None
         self.written_samples = 0
         self.on_change: Callable[[], object] = lambda: None
         self._volume = 1.0
         self._silent_at_s = 0.0  # when all that was written will have been played
+
+    @property
+    def heard_samples(self) -> int:
+        """See `Sink`."""
+        left_s = max(self._silent_at_s - trio.current_time(), 0.0)
+        return self.written_samples - round(left_s * SAMPLE_RATE)
 
     @property
     def volume(self) -> float:
@@ -77,10 +85,15 @@ class NullSink:
 
     async def stop(self, *, cut: bool = False) -> int:
         """See `Sink`."""
-        unheard = round(max(self._silent_at_s - trio.current_time(), 0.0) * SAMPLE_RATE)
+        heard = self.heard_samples
         self._silent_at_s = trio.current_time()
         await trio.lowlevel.checkpoint()
-        return self.written_samples - unheard
+        return heard
+
+    async def devices(self) -> tuple[str, ...]:
+        """See `Sink`. This one."""
+        await trio.lowlevel.checkpoint()
+        return (self.name,)
 
     async def aclose(self) -> None:
         """See `Sink`."""

@@ -64,14 +64,21 @@ class WavSink:
     name = "wav"
     stalled = False
     depth_ms = 0.0
+    fade_samples = 0
 
     def __init__(self, path: Path) -> None:
         self.device: str | None = None
+        self.wanted: str | None = None
         self.written_samples = 0
         self.on_change: Callable[[], object] = lambda: None
         self._gain = Gain()
         self._path = path
         self._file: _WavFile | None = None
+
+    @property
+    def heard_samples(self) -> int:
+        """See `Sink`. What was written is there."""
+        return self.written_samples
 
     @property
     def volume(self) -> float:
@@ -114,6 +121,11 @@ class WavSink:
         """See `Sink`. What was written stays in the file."""
         await trio.lowlevel.checkpoint()
         return self.written_samples
+
+    async def devices(self) -> tuple[str, ...]:
+        """See `Sink`. The file."""
+        await trio.lowlevel.checkpoint()
+        return (str(self._path),)
 
     async def aclose(self) -> None:
         """See `Sink`."""

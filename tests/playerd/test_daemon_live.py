@@ -1,4 +1,4 @@
-"""Text in pieces through the player's socket: played as it comes, whoever opened it."""
+"""Text in pieces through the player's socket: played as it comes."""
 
 from __future__ import annotations
 
@@ -84,11 +84,20 @@ async def test_who_vanishes_has_said_all(settings: Settings, autojump_clock: Moc
         assert (await other.done(item)).played_ms == 2 * WORD_MS
 
 
-async def test_another_client_may_go_on(settings: Settings, autojump_clock: MockClock) -> None:
+async def test_only_who_opened_it_adds_to_it(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
     async with playing(settings) as player, player.client() as client, player.client() as other:
         item = await opened(client)
-        await append(other, item, "One two.")
-        await end(other, item)
+        for message in (
+            messages.PlayerAppend(id="a", item=item, text="Three."),
+            messages.PlayerEnd(id="b", item=item),
+        ):
+            await other.say(message)
+            error = await other.hear(messages.PlayerError, reply_to=message.id)
+            assert (error.code, error.param) == ("unknown_stream", "item")
+        await append(client, item, "One two.")
+        await end(client, item)
         assert (await client.done(item)).played_ms == 2 * WORD_MS
 
 

@@ -110,12 +110,7 @@ def test_a_vocabulary_is_keyed_by_the_type_on_the_wire(vocabulary: Vocabulary) -
 
 #: what the wire can carry: any characters but lone surrogates, numbers of a stream
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-numbers = st.integers(0, 2**32 - 1)
-VALUES: dict[Any, st.SearchStrategy[Any]] = {
-    str: texts,
-    int: numbers,
-    float: st.floats(allow_nan=False, allow_infinity=False),
-}
+MOST = 2**32 - 1
 
 
 def built(struct: type[msgspec.Struct]) -> st.SearchStrategy[msgspec.Struct]:
@@ -135,10 +130,10 @@ def value_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
             return st.none()
         case msgspec.inspect.BoolType():
             return st.booleans()
-        case msgspec.inspect.IntType():
-            return numbers
-        case msgspec.inspect.FloatType():
-            return VALUES[float]
+        case msgspec.inspect.IntType(ge=least, le=most):
+            return st.integers(least or 0, MOST if most is None else min(most, MOST))
+        case msgspec.inspect.FloatType(ge=least, le=most):
+            return st.floats(least, most, allow_nan=False, allow_infinity=False)
         case msgspec.inspect.StrType():
             return texts
         case msgspec.inspect.LiteralType(values=values):

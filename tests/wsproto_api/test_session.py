@@ -27,7 +27,15 @@ PLAYER_READY = messages.PlayerReady(
     protocol=messages.PROTOCOL, server=ENGINE_READY.server, sink="null", sample_rate=24000
 )
 STATE = messages.PlayerState(
-    rev=1, state="idle", queue_len=0, device=None, underruns=0, buffered_ms=0.0, volume=1.0, depth_ms=60.0, target_ms=80.0
+    rev=1,
+    state="idle",
+    queue_len=0,
+    device=None,
+    underruns=0,
+    buffered_ms=0.0,
+    volume=1.0,
+    depth_ms=60.0,
+    target_ms=80.0,
 )
 SPEAK = messages.Speak(text="Hello.")
 
@@ -147,15 +155,16 @@ ENGINE_SAYS: list[Sent] = [
 ]  # fmt: skip
 ITEM_DONE = messages.ItemDone(item=1, played_ms=0.0, outcome="finished")
 PLAYER_SAYS: list[Sent] = [
-    messages.PlayerAck(), player_failed(), WARNING, STATE, ITEM_DONE, messages.Pong(),
+    messages.PlayerAck(), player_failed(), WARNING, STATE, ITEM_DONE, messages.Queue(items=()),
+    messages.Devices(devices=("null",)), messages.Pong(),
 ]  # fmt: skip
 ENGINE_ASKED: list[msgspec.Struct] = [
     SPEAK, messages.Cancel(stream=1), messages.Subscribe(stream="*"),
     messages.Heard(stream=1, sample=0, playing=True), messages.Unsubscribe(stream=1), messages.AskVoices(), messages.AskStatus(), messages.Ping(),
 ]  # fmt: skip
 PLAYER_ASKED: list[msgspec.Struct] = [
-    messages.PlayerSpeak(text="Hello."), messages.PlayerStop(), messages.AskStatus(),
-    messages.Ping(),
+    messages.PlayerSpeak(text="Hello."), messages.PlayerStop(), messages.PlayerQueue(),
+    messages.AskDevices(), messages.AskStatus(), messages.Ping(),
 ]  # fmt: skip
 SAYS = [("engine", m) for m in ENGINE_SAYS] + [("player", m) for m in PLAYER_SAYS]
 ASKED = [("engine", m) for m in ENGINE_ASKED] + [("player", m) for m in PLAYER_ASKED]
