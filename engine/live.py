@@ -9,7 +9,7 @@ from typing import NamedTuple
 import trio
 
 from engine.errors import InvalidRequest, Overloaded, TextTooLong
-from engine.request import Event
+from engine.request import Event, Stream
 
 #: characters that are taken at once: more would let the first sentence wait for the tenth
 PIECE_CHARS = 256
@@ -118,6 +118,23 @@ class TextFeed:
     def _refuse_if_ended(self) -> None:
         if self.ended:
             raise InvalidRequest("The text of this stream is complete already.", param="stream")
+
+
+async def append_all(stream: Stream, text: str) -> None:
+    """Appends a text of any length, no faster than it is taken.
+
+    Raises:
+        InvalidRequest: as `Stream.append`.
+        TextTooLong: the stream has had all the text that a stream may have.
+    """
+    for at in range(0, len(text), PIECE_CHARS):
+        piece = text[at : at + PIECE_CHARS]
+        while True:
+            try:
+                await stream.append(piece)
+                break
+            except Overloaded as error:
+                await trio.sleep((error.retry_after_ms or 1000) / 1000)
 
 
 class FedStream:
