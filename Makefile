@@ -28,7 +28,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
 
 up: setup sound ## start engine, player and HTTP endpoint; Ctrl-C ends them
-	@PATH="$$PWD/.venv/bin:$$PATH" exec $(PYTHON) -m honcho start
+	@also=$$($(PYTHON) -m http_compat.wyoming --wanted) && \
+		PATH="$$PWD/.venv/bin:$$PATH" exec $(PYTHON) -m honcho start engine player http $$also
 
 test: dev assets test-sound ## run the tests; ARGS="-k name" are pytest's
 	@exec $(PYTHON) -m pytest $(ARGS)

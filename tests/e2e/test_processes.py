@@ -54,7 +54,7 @@ def start(sink: str) -> Iterator[Up]:
         "http_port": http,
         "sink": sink,
     }
-    with folder, started("honcho", "start", **settings) as running:
+    with folder, started("honcho", "start", "engine", "player", "http", **settings) as running:
         up = Up(
             running,
             f"ws://127.0.0.1:{engine}",

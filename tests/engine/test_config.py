@@ -166,6 +166,25 @@ def test_loopback_needs_no_token_of_the_settings(host: str) -> None:
     assert not of_environment(host=host).exposed
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "fd00::5"])
+def test_wyoming_is_for_other_machines_only_if_it_is_said(host: str) -> None:
+    with pytest.raises(ConfigError) as caught:  # a token is of no use: nobody asks for it
+        of_environment(wyoming_host=host, token=TOKEN)
+    for says in ("KOKORO_LIVE_WYOMING_HOST", "KOKORO_LIVE_WYOMING_OPEN=1", "no password"):
+        assert says in caught.value.message
+    settings = of_environment(wyoming_host=host, wyoming_open="1")
+    assert settings.wyoming_host == host
+    assert not settings.exposed  # the others stay where they were
+
+
+def test_wyoming_is_off_and_at_home() -> None:
+    settings = of_environment()
+    assert (settings.wyoming, settings.wyoming_host) == (False, "127.0.0.1")
+    assert of_environment(wyoming_host="localhost").wyoming_host == "127.0.0.1"
+    with pytest.raises(ConfigError, match="must be an address such as"):
+        of_environment(wyoming_host="example.com", wyoming_open="1")
+
+
 @pytest.mark.parametrize(
     "token", ["short", "a" * 15, "two words and more of them", "ü" * 20, "a" * 513, "a/b" * 9]
 )

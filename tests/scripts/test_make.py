@@ -58,6 +58,26 @@ def test_arguments_reach_pytest_and_settings_the_programs(ready: Checkout) -> No
     assert ready.log()[-1] == "venv-python -m pytest -k a or b -x"
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_up_starts_what_the_settings_want(ready: Checkout, wanted: bool) -> None:
+    debian(ready)
+    if wanted:
+        python = ready.root / ".venv" / "bin" / "python"
+        python.write_text(PYTHON + 'case "$*" in *--wanted) echo wyoming ;; esac\n')
+    done = ready.run("make", "up", INSTALLED=FOR_TESTS)
+    assert done.returncode == 0, done.stderr
+    names = ["engine", "player", "http", *(["wyoming"] if wanted else [])]
+    assert ready.log()[-1] == f"venv-python -m honcho start {' '.join(names)}"
+
+
+def test_up_stops_at_an_impossible_setting(ready: Checkout) -> None:
+    debian(ready)
+    python = ready.root / ".venv" / "bin" / "python"
+    python.write_text(PYTHON + 'case "$*" in *--wanted) exit 1 ;; esac\n')
+    assert ready.run("make", "up", INSTALLED=FOR_TESTS).returncode != 0
+    assert not [line for line in ready.log() if "honcho" in line]
+
+
 def test_lint_stops_at_the_first_fault(ready: Checkout) -> None:
     python = ready.root / ".venv" / "bin" / "python"
     python.write_text(PYTHON + 'case "$*" in *"format --check"*) exit 1 ;; esac\n')
