@@ -40,10 +40,13 @@ class Feed:
         depth_s: how much the device holds; to be set before it is started.
         mark: (frames of the ring handed to the device so far, when the last of them leaves it in
             seconds of `time.monotonic`). One object, so that the two always belong together.
+        mark_before: what `mark` was when the newest silence before its samples began. To be read
+            after `mark`.
         called_s: when the device asked last, in seconds of `time.monotonic`; 0 before it has.
         silent: the newest block had silence in it, because the ring was empty.
         fade_by_s: set by the Trio side to fade out and forget the rest: when the last of the fade
             is to have left the device, if possible; None again when that is done.
+        faded: how many frames of the ring the last fade had.
         given_up: set by the Trio side when nothing of it is to be heard any more.
         ended: the stream stopped by itself.
         waits: how often the device had played all it had before we gave it the next block, or had
@@ -64,10 +67,11 @@ class Feed:
         self.ring = Ring(ring_frames * SAMPLE_BYTES)
         self.gain = Gain(volume, rate)
         self.depth_s = 1.0
-        self.mark = (0, 0.0)
+        self.mark = self.mark_before = (0, 0.0)
         self.called_s = 0.0
         self.silent = False
         self.fade_by_s: float | None = None
+        self.faded = 0
         self.given_up = False
         self.ended = False
         self.waits = 0
@@ -84,7 +88,7 @@ class Feed:
 
     def begin(self) -> None:
         """The device is about to be started; all that it was handed before has left it."""
-        self.mark = (self.mark[0], 0.0)
+        self.mark = self.mark_before = (self.mark[0], 0.0)
         self.called_s = 0.0
         self.silent = self.ended = False
 
@@ -132,7 +136,11 @@ class Feed:
             frames = np.frombuffer(block, PCM_DTYPE).reshape(-1, self._channels)
             frames[:] = np.frombuffer(mono, PCM_DTYPE)[:, None]
         handed = pcm_samples(mono[:given])
+        if anew:
+            self.mark_before = (0, 0.0)
         if handed:
+            if self._silence:
+                self.mark_before = self.mark
             self.mark = (self.mark[0] + handed, dac_s + handed / self.rate)
             self._silence = 0
         elif anew and self.mark[1]:
@@ -140,6 +148,7 @@ class Feed:
         self._silence += pcm_samples(mono[given:])
         self.silent = given < len(mono)
         if fade_by_s is not None:
+            self.faded = handed
             self.fade_by_s = None
 
     def _fade_bytes(self, left_s: float) -> int:

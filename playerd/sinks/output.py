@@ -52,23 +52,24 @@ class Opened:
 class Output:
     """At most one stream.
 
-    Args:
-        wanted: name or part of the name, or number, of the device; None for the system's default.
-
     Attributes:
         running: it was started, and neither aborted nor left.
     """
 
-    def __init__(self, wanted: str | int | None) -> None:
-        self.wanted = wanted
+    def __init__(self) -> None:
         self.running = False
+        self._wanted: str | int | None = None
         self._library: Any = None
         self._stream: Any = None
 
-    def open(self, latency_s: float, volume: float, *, fresh: bool, hung: bool) -> Opened:
+    def open(
+        self, wanted: str | None, latency_s: float, volume: float, *, fresh: bool, hung: bool
+    ) -> Opened:
         """Opens a stream, and closes the one that was open.
 
         Args:
+            wanted: name or part of the name, or number, of the device; None for the system's
+                default.
             latency_s: how much the device is to hold.
             volume: what the feed begins with.
             fresh: look for devices afresh; PortAudio does so only when it is initialised.
@@ -78,6 +79,7 @@ class Output:
             DeviceUnavailable: there is no such device.
         """
         self.close(fresh=fresh, hung=hung)
+        self._wanted = int(wanted) if wanted and wanted.isdecimal() else wanted
         sd = self._library = self._library or _load()
         try:
             if not sd._initialized:
@@ -105,7 +107,7 @@ class Output:
             try:
                 stream = sd.RawOutputStream(
                     samplerate=rate, blocksize=round(BLOCK_S * rate), latency=latency_s,
-                    channels=channels, dtype=PCM_DTYPE.name, device=self.wanted,
+                    channels=channels, dtype=PCM_DTYPE.name, device=self._wanted,
                     callback=feed.callback, finished_callback=feed.finished,
                 )  # fmt: skip
             except sd.PortAudioError as error:
@@ -121,15 +123,15 @@ class Output:
 
     def _forms(self, sd: Any) -> Any:
         yield from ((SAMPLE_RATE, 1), (SAMPLE_RATE, 2))
-        preferred = round(sd.query_devices(self.wanted, "output")["default_samplerate"])
+        preferred = round(sd.query_devices(self._wanted, "output")["default_samplerate"])
         for rate in dict.fromkeys((preferred, *OTHER_RATES)):
             yield from ((rate, 1), (rate, 2))
 
     def _sentence(self, error: Exception) -> str:
-        if self.wanted is not None:
+        if self._wanted is not None:
             return (
-                f"The sound device {self.wanted!r} cannot be used ({error}); "
-                f"python -m sounddevice lists those there are."
+                f"The sound device {self._wanted!r} cannot be used ({error}); "
+                f"python -m playerd.sinks.listing lists those there are."
             )
         return f"There is no sound device ({error}); connect one or start the sound server."
 

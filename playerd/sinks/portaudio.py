@@ -15,6 +15,8 @@ was not heard is played from there on.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +27,7 @@ import trio
 from engine.audio import SAMPLE_BYTES, SAMPLE_RATE, is_audible
 
 from ..ladder import Ladder
-from . import coreaudio, sleep
+from . import coreaudio, listing, sleep
 from .base import DeviceUnavailable
 from .feed import Feed
 from .gain import checked
@@ -49,13 +51,15 @@ DEFAULT_POLL_S = 1.0
 CALL_LIMIT_S = 3.0
 #: the same for starting, aborting and closing a stream, which take one or two
 QUICK_LIMIT_S = 0.4
+#: how long the list of devices may take, which takes about half a second
+LIST_LIMIT_S = 5.0
 
 
 class PortAudioSink:
     """See `base.Sink`.
 
     Args:
-        device: name or part of the name, or number, of the device; None for the system's default.
+        device: which one is `wanted` at first.
         default_output: gives what is the system's default, if PortAudio does not follow it.
         asleep_s: gives for how long the machine has been asleep, as `sleep.asleep_s`.
     """
@@ -70,13 +74,16 @@ class PortAudioSink:
         asleep_s: Callable[[], float] = sleep.asleep_s,
     ) -> None:
         self.device: str | None = None
+        self.wanted = device
+        self.fade_samples = 0
         self.on_change: Callable[[], object] = lambda: None
         self._volume = 1.0
         self._worker = Worker()
-        self._output = Output(int(device) if device and device.isdigit() else device)
+        self._output = Output()
         self._feed = Feed(1)
         self._prime_frames = 0
         self._unheard = Unheard()
+        self._heard = 0  # as was last said
         self._ladder = Ladder()
         self._depth_s = 0.0
         self._watch = Watch(0.0)
@@ -102,6 +109,12 @@ class PortAudioSink:
     def written_samples(self) -> int:
         """See `Sink`."""
         return self._unheard.written_samples
+
+    @property
+    def heard_samples(self) -> int:
+        """See `Sink`. Between two blocks the clock says how much of the device's word is true."""
+        self._heard = max(self._heard, self._heard_position(self._alive_s()))
+        return self._heard
 
     @property
     def volume(self) -> float:
@@ -185,7 +198,7 @@ class PortAudioSink:
 
     async def stop(self, *, cut: bool = False) -> int:
         """See `Sink`."""
-        heard = None
+        heard, self.fade_samples = None, 0
         if self._output.running and not cut and not self._watch.stalled:
             heard = await self._fade()
         if heard is None:
@@ -200,6 +213,19 @@ class PortAudioSink:
         self._go_to(self.written_samples)
         await trio.lowlevel.checkpoint()
         return heard
+
+    async def devices(self) -> tuple[str, ...]:
+        """See `Sink`. Asks in another process: PortAudio looks for devices only when it begins."""
+        with trio.move_on_after(LIST_LIMIT_S):
+            child = await trio.run_process(
+                [sys.executable, "-m", listing.__name__],
+                capture_stdout=True,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
+            return tuple(child.stdout.decode(errors="replace").splitlines())
+        log.warning("the sound system does not say which devices there are")
+        return ()
 
     async def aclose(self) -> None:
         """See `Sink`."""
@@ -242,9 +268,13 @@ class PortAudioSink:
 
     def _heard_position(self, alive_s: float) -> int:
         """Up to where samples had left the device when it was alive last."""
-        handed, leaves_s = self._feed.mark
-        unheard = max(round((leaves_s - alive_s) * self._feed.rate), 0)
-        return self._unheard.position(max(handed - unheard, 0))
+        # Samples with silence before them leave later than if they followed the ones before.
+        marks = (self._feed.mark, self._feed.mark_before)
+        left = [
+            handed - max(round((leaves_s - alive_s) * self._feed.rate), 0)
+            for handed, leaves_s in marks
+        ]
+        return self._unheard.position(max(*left, 0))
 
     # --- the device ---------------------------------------------------------------------------
 
@@ -263,14 +293,17 @@ class PortAudioSink:
         stalled = self._watch.stalled
         position = self._heard_position(self._feed.called_s)
 
+        wanted = self.wanted
+
         def open_and_ask() -> tuple[Opened, int | None]:
             opened = self._output.open(
+                wanted,
                 self._depth_asked_ms / 1000,
                 self._volume,
                 fresh=fresh,
                 hung=self._worker.left > 0,
             )
-            return opened, None if self._output.wanted is not None else self._default_output()
+            return opened, None if wanted is not None else self._default_output()
 
         try:
             opened, self._default = await self._call(open_and_ask, CALL_LIMIT_S)
@@ -326,7 +359,11 @@ class PortAudioSink:
         until_s = leaves_s + BLOCK_S if done else limit_s
         await trio.sleep(max(until_s - time.monotonic(), 0.0))
         alive = not feed.ended and feed.called_s >= leaves_s - BLOCK_S
-        return self._unheard.position(handed) if done and alive else None
+        if not (done and alive):
+            return None
+        heard = self._unheard.position(handed)
+        self.fade_samples = heard - self._unheard.position(handed - feed.faded)
+        return heard
 
     def _rest(self) -> None:
         """The stream was stopped."""

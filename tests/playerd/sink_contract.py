@@ -218,6 +218,59 @@ async def a_sink_that_plays_is_not_stalled(sink: Sink) -> None:
     assert changes == []
 
 
+async def what_was_heard_never_falls_and_is_all_in_the_end(sink: Sink) -> None:
+    told = [0]
+
+    async def look() -> None:
+        while True:
+            heard = sink.heard_samples
+            assert told[-1] <= heard <= sink.written_samples
+            told.append(heard)
+            await trio.sleep(0.005)
+
+    async def play(ms: float) -> None:
+        for _ in range(4):
+            await sink.write(noise(ms / 4))
+        await sink.drain()
+        assert sink.heard_samples == sink.written_samples
+
+    assert sink.heard_samples == 0
+    await sink.open()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        for _ in range(2):
+            await play(400)
+            await trio.sleep(0.1)
+        assert sink.name == "wav" or len(set(told)) > 40, "it goes with the sound"
+        await sink.write(noise(300))
+        await sink.stop()
+        assert sink.heard_samples == sink.written_samples == ms_to_samples(1100)
+        await play(200)
+        await sink.write(noise(300))
+        await sink.aclose()
+        await sink.open()
+        await play(200)
+        nursery.cancel_scope.cancel()
+
+
+async def a_device_can_be_chosen(sink: Sink) -> None:
+    assert sink.wanted is None
+    devices = await sink.devices()
+    assert len(set(devices)) == len(devices) > 0
+    await sink.open()
+    device = sink.device
+    assert device in devices
+    sink.wanted = device
+    await sink.write(noise(300))
+    assert await sink.devices() == devices, "it is told while it plays, too"
+    assert sink.device == device
+    await sink.aclose()
+    await sink.open()
+    assert sink.device == device
+    await sink.write(noise(100))
+    await sink.drain()
+
+
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
@@ -234,6 +287,8 @@ CHECKS: dict[str, Check] = {
         a_cut_stop_gives_up_what_was_not_heard,
         a_volume_changes_no_position,
         a_sink_that_plays_is_not_stalled,
+        what_was_heard_never_falls_and_is_all_in_the_end,
+        a_device_can_be_chosen,
     )
 }
 

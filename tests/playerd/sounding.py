@@ -5,7 +5,8 @@ all processes of a machine share:
 
 * `device`: another device, or another state of it; `name`, `stalled`, `depth_ms`
 * `played`: the samples before `position` have left the device
-* `stopped`: after the line `stop` or `cut`; `heard`, and how long it `took_s`
+* `stopped`: after the line `stop`, `cut`, or `stop NAME`, which goes on with the device of that
+  name; `heard`, and how long it `took_s`
 * `done`: all was played; `lag_s` is how long the event loop was held up at most
 """
 
@@ -75,8 +76,12 @@ class Sounding:
                 await self._play(pcm)
             if self._stop:
                 began_s = time.monotonic()
-                heard = await self._sink.stop(cut=self._stop == "cut")
+                how, _, name = self._stop.partition(" ")
+                heard = await self._sink.stop(cut=how == "cut")
                 tell("stopped", heard=heard, took_s=time.monotonic() - began_s)
+                if name:
+                    self._sink.wanted = name
+                    await self._sink.aclose()
                 await self._play(code(0.5, 2))
             tell("done", lag_s=self._lag_s)
             await self._device.aclose()

@@ -7,6 +7,8 @@ once more, and says so.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -96,6 +98,41 @@ async def test_the_sink_goes_and_there_is_another_one(silent_rig: Rig) -> None:
         assert not lost(child)
 
     await undisturbed(attempt)
+
+
+# --- another device is chosen -----------------------------------------------------------------
+
+
+async def test_another_device_is_chosen(rig: Rig) -> None:
+    async def attempt() -> None:
+        with rig.capture("s24") as first, rig.capture("other") as second:
+            async with sounding(rig, Task(SECONDS)) as child:
+                await child.played(300)
+                await child.say("stop other")
+                stopped = await child.hear("stopped")
+                there = await child.hear("device", name="other")
+                await child.hear("done")
+        print(f"open after {there['at_s'] - stopped['at_s']:.3f} s")
+        before = parts(first.read_bytes(), CODE)
+        assert before[0].start == 0
+        assert abs(before[0].stop + 120 - stopped["heard"]) <= BLOCK
+        assert one(parts(second.read_bytes(), code(0.5, 2))) == range(ms_to_samples(500))
+
+    await undisturbed(attempt)
+
+
+async def test_which_devices_there_are(rig: Rig, silent_rig: Rig) -> None:
+    async def listed(rig: Rig) -> list[str]:
+        child = await trio.run_process(
+            [sys.executable, "-m", "playerd.sinks.listing"],
+            env=rig.environment,
+            capture_stdout=True,
+            stderr=subprocess.DEVNULL,
+        )
+        return child.stdout.decode().splitlines()
+
+    assert {*FORMS, "default"} <= set(await listed(rig))
+    assert await listed(silent_rig) == []
 
 
 # --- there is none any more, and then there is ------------------------------------------------

@@ -750,6 +750,40 @@ async def test_a_device_that_takes_nothing(library: Library, mock_clock: MockClo
     assert len(library.asked) == len(set(library.asked)) == 6
 
 
+# --- what was heard so far --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [24_000, 44_100])
+async def test_what_was_heard_is_known_between_blocks_too(
+    library: Library, mock_clock: MockClock, rate: int
+) -> None:
+    """Also after silence, long and short, and where nobody has asked for a while."""
+    library.takes = lambda asked, channels: asked == rate
+    sink = PortAudioSink()
+    machine = Machine(library, sink)
+    told: list[int] = []
+
+    async def check(seconds: float) -> None:
+        for _ in range(round(seconds / 0.005)):
+            await machine.run(0.005)
+            left = len(sound(library.stream)) // 2 * 24_000 / rate
+            told.append(sink.heard_samples)
+            # The stand-in tells of blocks that have left it whole, 20 ms of sound.
+            assert -5 <= told[-1] - left <= ms_to_samples(20) + 5
+
+    await machine.finish(sink.open)
+    for pause_s in (0.0, 0.02, 0.3, 1.0):
+        await machine.write(noise(300))
+        await check(0.1)
+        await machine.finish(sink.dry)
+        await machine.run(pause_s)
+        await machine.write(noise(250))
+        await check(0.5)
+        await machine.drain()
+    assert told == sorted(told)
+    assert sink.heard_samples == sink.written_samples
+
+
 # --- stop and volume --------------------------------------------------------------------------
 
 
@@ -764,7 +798,8 @@ async def test_a_stop_fades(library: Library, mock_clock: MockClock, later_s: fl
     stream, began_s = library.sounding, trio.current_time()
     heard = await machine.finish(sink.stop)
     assert not stream.started
-    fade = ms_to_samples(5)
+    fade = sink.fade_samples
+    assert ms_to_samples(2) <= fade <= ms_to_samples(5)
     assert bytes(stream.heard[: 2 * (heard - fade)]) == pcm[: 2 * (heard - fade)]
     assert sound(stream)[-2 * fade :] != pcm[2 * (heard - fade) : 2 * heard]
     assert len(sound(stream)) // 2 in range(heard - 5, heard + 1)  # a fade ends in a few zeros
@@ -822,6 +857,7 @@ async def test_a_device_that_freezes_during_a_fade_was_not_heard(
         stream.suspended = True
         await machine.run(0.2)
     assert heard[0] == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
+    assert sink.fade_samples == 0
 
 
 async def test_the_volume_outlasts_the_device(library: Library, mock_clock: MockClock) -> None:

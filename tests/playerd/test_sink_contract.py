@@ -123,5 +123,5 @@ def test_a_device_that_is_not_there(rig: Rig) -> None:
     assert child.returncode == 1
     assert child.stdout == (
         "The sound device 'gramophone' cannot be used (No output device matching 'gramophone'); "
-        "python -m sounddevice lists those there are.\n"
+        "python -m playerd.sinks.listing lists those there are.\n"
     )
