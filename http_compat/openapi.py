@@ -41,6 +41,7 @@ def document(*, version: str, text_chars: int) -> dict[str, Any]:
         lists.AudioModels,
         lists.VoiceList,
         lists.VoiceNames,
+        *sse.EVENTS,
     )
     _, schemas = msgspec.json.schema_components(structs, ref_template=REFERENCE)
     schemas["Body"]["properties"]["input"] |= {"minLength": 1, "maxLength": text_chars}
@@ -84,7 +85,7 @@ def _speech() -> dict[str, Any]:
     types = [containers.encoder_for(container).content_type for container in Format]
     binary = {"schema": {"type": "string", "format": "binary"}}
     sound: dict[str, Any] = {kind.partition(";")[0]: binary for kind in types}
-    sound[sse.CONTENT_TYPE] = {"schema": {"type": "string"}}
+    sound[sse.CONTENT_TYPE] = {"schema": _events()}
     statuses = {rule.status for _, rule in RULES} | {408, 413, 415}
     ignored = {
         "description": "Names of keys of the body that had no effect.",
@@ -108,14 +109,25 @@ def _speech() -> dict[str, Any]:
     }
 
 
+def _events() -> dict[str, Any]:
+    """What each event of a stream is."""
+    told = [_reference(event.__name__) for event in sse.EVENTS]
+    data = {
+        "type": "string",
+        "contentMediaType": _JSON,
+        "contentSchema": {"anyOf": told},
+    }
+    return {"type": "object", "properties": {"data": data}, "required": ["data"]}
+
+
 def _voices() -> dict[str, Any]:
     operation = _question("listVoices", "The voices.", "VoiceList", "VoiceNames", errors=(503,))
     operation["parameters"] = [
         {
             "name": "legacy",
             "in": "query",
-            "description": "Names alone.",
-            "schema": {"type": "boolean"},
+            "description": "true: names alone.",
+            "schema": {"type": "string"},
         }
     ]
     return operation

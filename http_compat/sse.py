@@ -59,6 +59,9 @@ class AudioError(msgspec.Struct, frozen=True, tag_field="type", tag="speech.audi
     error: Detail
 
 
+EVENTS = (AudioDelta, AudioMarks, AudioDone, AudioError)
+
+
 def delta(audio: bytes) -> bytes:
     """The event of a piece of sound."""
     return _event(AudioDelta(audio))

@@ -276,11 +276,13 @@ def served(speak: Speak | None = None) -> AbstractAsyncContextManager[Served]:
 
 
 @asynccontextmanager
-async def serving(engine: Engine, settings: Settings | None = None) -> AsyncIterator[Served]:
+async def serving(
+    engine: Engine, settings: Settings | None = None, *, patience_s: float = 20
+) -> AsyncIterator[Served]:
     """The same for an engine."""
     listeners = await open_listeners("127.0.0.1", 0)
     port = listeners[0].socket.getsockname()[1]
-    with trio.fail_after(20):  # a hang is a failure, not a wait
+    with trio.fail_after(patience_s):  # a hang is a failure, not a wait
         async with trio.open_nursery() as nursery:
             await nursery.start(server.serve, engine.app(port, settings), listeners)
             yield Served(port, nursery.cancel_scope)
