@@ -27,6 +27,10 @@ FRAME = {Format.MP3: 576, Format.AAC: 1024, Format.OPUS: 480, Format.FLAC: 1152}
 SNDFILE = {Format.MP3, Format.OPUS, Format.FLAC, Format.WAV}
 
 
+#: as much as is read of a file
+LONGEST_S = 60
+
+
 @dataclass(frozen=True)
 class Decoded:
     """Sound, float32 [n], at `rate`; and what the decoder had to say."""
@@ -70,4 +74,6 @@ def by_sndfile(data: bytes) -> Decoded:
     """What libsndfile makes of it."""
     with soundfile.SoundFile(io.BytesIO(data)) as file:
         assert file.channels == 1
-        return Decoded(file.read(100_000_000 // file.samplerate, dtype="float32"), file.samplerate)
+        # With a limit: a WAV whose length is open claims to be very long.
+        samples = file.read(LONGEST_S * file.samplerate, dtype="float32")
+        return Decoded(samples, file.samplerate)

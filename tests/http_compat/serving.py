@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -268,6 +269,21 @@ def told(response: Reply) -> dict[str, Any]:
 
 def length_ms(pcm: bytes) -> float:
     return len(pcm) / 48
+
+
+def events_of(body: bytes) -> list[dict[str, Any]]:
+    """The events of an answer, which has nothing else in it."""
+    *events, rest = body.split(b"\n\n")
+    assert rest == b""
+    assert all(event.startswith(b"data: ") and b"\n" not in event for event in events)
+    return [json.loads(event[6:]) for event in events]
+
+
+def sound_of(body: bytes) -> bytes:
+    """The container that came as events."""
+    events = events_of(body)
+    pieces = [each["audio"] for each in events if each["type"] == "speech.audio.delta"]
+    return b"".join(map(base64.b64decode, pieces))
 
 
 def served(speak: Speak | None = None) -> AbstractAsyncContextManager[Served]:

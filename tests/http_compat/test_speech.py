@@ -33,9 +33,11 @@ from .serving import (
     Gate,
     calling,
     defaults,
+    events_of,
     length_ms,
     post,
     say_nothing,
+    sound_of,
     told,
 )  # fmt: skip
 
@@ -57,20 +59,6 @@ class Asked:
             yield events
 
 
-def events_of(body: bytes) -> list[dict[str, Any]]:
-    """The events of an answer, which has nothing else in it."""
-    *events, rest = body.split(b"\n\n")
-    assert rest == b""
-    assert all(event.startswith(b"data: ") and b"\n" not in event for event in events)
-    return [json.loads(event[6:]) for event in events]
-
-
-def sound_of(events: list[dict[str, Any]]) -> bytes:
-    """The container that came as events."""
-    pieces = [each["audio"] for each in events if each["type"] == "speech.audio.delta"]
-    return b"".join(map(base64.b64decode, pieces))
-
-
 # --- three ways ------------------------------------------------------------------------------
 
 
@@ -87,7 +75,7 @@ async def test_the_three_ways_carry_the_same_sound(
     assert whole.headers["content-type"] == streamed.headers["content-type"]
     events = await post(app, {**body, "stream_format": "sse"})
     assert events.headers["content-type"] == "text/event-stream"
-    assert sound_of(events_of(events.body)) == streamed.body
+    assert sound_of(events.body) == streamed.body
     header = len(encoder_for(container).header())
     assert whole.body[header:] == streamed.body[header:]
     assert by_ffmpeg(whole.body, container).length >= 3 * WORD_MS * 24
@@ -149,7 +137,7 @@ async def test_events_tell_what_was_used(autojump_clock: MockClock) -> None:
     *deltas, done = events_of(response.body)
     assert {event["type"] for event in deltas} == {"speech.audio.delta"}
     assert len(deltas) > 2
-    sound_ms = length_ms(sound_of(deltas))
+    sound_ms = length_ms(sound_of(response.body))
     assert sound_ms == 3 * WORD_MS
     tokens = -(-3 * WORD_MS // 50)
     assert done == {
@@ -210,7 +198,7 @@ async def test_nothing_to_speak_is_a_moment_of_silence_in_every_container(
     response = await post(app, {"input": "---", "response_format": str(container), **fields})
     assert response.status == 200
     is_sse = "stream_format" in fields
-    made = by_ffmpeg(sound_of(events_of(response.body)) if is_sse else response.body, container)
+    made = by_ffmpeg(sound_of(response.body) if is_sse else response.body, container)
     assert NOTHING_MS * 24 <= made.length - DELAY.get(container, 0) < 2 * NOTHING_MS * 24
     assert abs(made.samples).max() < 0.001
 
