@@ -390,7 +390,8 @@ class _RemoteStream:
                     await self._reported.wait()
                 await _taken(bucket)
                 report, self._report = self._report, None
-                await self._send(connection, report)
+                if self._owns:
+                    await self._send(connection, report)
                 await trio.sleep(REPORT_S)
 
     async def _send(self, connection: Connection, message: _ToStream | messages.Heard) -> None:

@@ -197,6 +197,12 @@ class Model:
             for number, stream in self.streams.items()
         )
 
+    def _has_yet_to_lose(self, number: int, peer: MemoryPeer) -> bool:
+        """Whether the server does not know yet that the stream's owner is gone."""
+        live = self._server.streams.find(number)
+        owner = getattr(live and live.owner, "_peer", None)
+        return owner not in (None, peer) and bool(owner.gone)
+
     def is_live(self, number: int) -> bool:
         live = self._server.streams.find(number)
         return live is not None and not live.log.over
@@ -230,7 +236,8 @@ class Model:
                         peer.follow(number, 0, owner=owner, by_all=True)
             case messages.Subscribe(stream=int(number), from_seq=from_seq):
                 stream = self.streams[number]
-                if stream.owner is None and not peer.gone and self.is_live(number):
+                free = stream.owner is None and not self._has_yet_to_lose(number, peer)
+                if free and not peer.gone and self.is_live(number):
                     stream.owner = peer
                 peer.following.pop(number, None)  # it begins anew
                 peer.follow(number, from_seq, owner=stream.owner is peer)
