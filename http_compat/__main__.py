@@ -27,26 +27,37 @@ log = structlog.get_logger("http")
 ENGINE_S = 1.0
 
 
+class RemoteEngine:
+    """What the application asks of an engine in another process.
+
+    Args:
+        url: of the engine.
+        token: what it wants to be shown.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        self.speak = WebSocketSpeak(url, token, connect_s=ENGINE_S)
+        self._ask = partial(ask, url, token=token, limit_s=ENGINE_S)
+
+    async def voices(self) -> Sequence[VoiceInfo]:
+        """Its voices."""
+        return (await self._ask(messages.AskVoices(id="voices"), messages.Voices)).voices
+
+    async def status(self) -> messages.Status:
+        """How it is."""
+        return await self._ask(messages.AskStatus(id="status"), messages.Status)
+
+
 async def serve(settings: Settings) -> None:
     """Serves at once, whether or not the engine is there yet; until it is, speech gets 503."""
     listeners = await process.open_listeners(settings.host, settings.http_port)
     port = listeners[0].socket.getsockname()[1]
-    engine = settings.engine_url
     token = discovery.token(settings)
-
-    question = partial(ask, engine, token=token, limit_s=ENGINE_S)
-
-    async def voices() -> Sequence[VoiceInfo]:
-        return (await question(messages.AskVoices(id="voices"), messages.Voices)).voices
-
-    async def status() -> messages.Status:
-        return await question(messages.AskStatus(id="status"), messages.Status)
-
     # Its own pages are those of the port that it got.
     own = settings.model_copy(update={"http_port": port})
     policy = security.policy(own, port=port, token=token)
-    speak = WebSocketSpeak(engine, token, connect_s=ENGINE_S)
-    app = create_app(speak, voices, status, settings=settings, policy=policy)
+    engine = RemoteEngine(settings.engine_url, token)
+    app = create_app(engine.speak, engine.voices, engine.status, settings=settings, policy=policy)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, app, listeners)
         address = process.address("http", listeners)

@@ -16,14 +16,19 @@ from functools import partial
 import httpx
 import pytest
 import trio
+import trio.testing
+from trio.testing import MockClock
 
 from engine.process import open_listeners
 from engine.request import LiveRequest, Speak, SpeakLive, SpeechRequest, Stream
+from http_compat.__main__ import RemoteEngine
+from http_compat.app import create_app
 from tests.support.access import TOKEN
 from tests.support.tone import WORD_MS, ToneVoice, told
+from wsproto_api import security
 from wsproto_api.server import EngineServer
 
-from .serving import Gate, defaults
+from .serving import JSON, PORT, SPEECH, Gate, ask, defaults
 
 READY = re.compile(r"ready .*address=(http://127\.0\.0\.1:(\d+)/v1)")
 
@@ -111,6 +116,32 @@ async def test_without_an_engine() -> None:
     assert "Traceback" not in server.printed
     for listener in await open_listeners("127.0.0.1", server.port):  # the port is free again
         await listener.aclose()
+
+
+async def test_an_engine_that_is_loading(mock_clock: MockClock) -> None:
+    """It listens already, and answers nobody: whoever wants speech is told so within a second."""
+    (loading,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with loading:
+        remote = RemoteEngine(f"ws://127.0.0.1:{loading.socket.getsockname()[1]}/", TOKEN)
+        policy = security.policy(defaults(), port=PORT, token=TOKEN)
+        app = create_app(
+            remote.speak, remote.voices, remote.status, settings=defaults(), policy=policy
+        )
+        statuses: list[int] = []
+
+        async def request(method: str, path: str) -> None:
+            reply = await ask(app, method, path, JSON, b'{"input": "One."}')
+            assert reply.headers["Retry-After"] == "1"
+            statuses.append(reply.status)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(request, "POST", SPEECH)
+            nursery.start_soon(request, "GET", "/v1/audio/voices")
+            nursery.start_soon(request, "GET", "/health")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert statuses == []
+            mock_clock.jump(1.0)
+    assert statuses == [503, 503, 503]
 
 
 async def test_with_an_engine() -> None:

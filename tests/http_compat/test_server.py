@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine.errors import SynthesisFailed
+from http_compat.server import STALL_S
 from tests.support.tone import WORD_MS, ToneVoice
 
 from .serving import Engine, Gate, Served, read_all, served, serving
@@ -48,7 +49,7 @@ async def test_speech_is_chunked_and_ends_with_the_end_mark() -> None:
     assert len(body_of(answer)) == 2 * WORD_MS * 48
 
 
-@pytest.mark.parametrize("container", ["pcm", "wav", "mp3"])
+@pytest.mark.parametrize("container", ["pcm", "wav", "flac", "mp3", "opus", "aac"])
 async def test_the_first_sound_arrives_before_the_second_segment_is_made(container: str) -> None:
     gate = Gate(ToneVoice())
     async with served(gate) as server, await server.connect() as client:
@@ -147,6 +148,25 @@ async def test_the_end_does_not_wait_for_a_client_that_has_stopped_reading() -> 
             server.scope.cancel()
         # It came to this line: `served` fails when the server does not end.
         assert voice.active == 0
+
+
+async def test_a_client_that_never_reads_again_is_let_go(mock_clock: MockClock) -> None:
+    """And with it its stream in the engine, and its place in the line."""
+    voice = ToneVoice()
+    patience_s = 2 * STALL_S  # the clock is the test's
+    async with (
+        serving(Engine(voice), patience_s=patience_s) as server,
+        await server.connect() as client,
+    ):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        text = "a b c d e f g h. " * 200
+        await client.send_all(server.post({"input": text, "response_format": "wav"}))
+        await wait_all_tasks_blocked(0.05)
+        assert voice.active == 1
+        made = voice.segments_made
+        mock_clock.jump(STALL_S)
+        await wait_all_tasks_blocked(0.05)
+        assert (voice.active, voice.segments_made) == (0, made)
 
 
 async def test_the_end_with_an_answer_on_its_way() -> None:
