@@ -54,6 +54,11 @@ class Narration:
         self._report_due_s = 0.0
         self._moved.set()
 
+    def opened(self) -> None:
+        """A stream was opened."""
+        self._report_due_s = 0.0
+        self._moved.set()
+
     async def run(self) -> None:
         """Tells, until cancelled."""
         while True:
@@ -68,22 +73,22 @@ class Narration:
         next_s = math.inf
         for item in self._items.sounding:
             assert item.first_sample is not None  # by `sounding`
-            if heard < item.first_sample:
-                return min(next_s, (item.first_sample - heard) / SAMPLE_RATE)
+            if heard <= item.first_sample:
+                return min(next_s, (item.first_sample + 1 - heard) / SAMPLE_RATE)
             at = item.heard_samples(heard)
             if not item.started:
                 item.started = True
                 self._on_told(ItemStarted(item=item.number, key=item.request.key))
-            for word in item.playout.script.words(item.narrated, at + 1):
+            for word in item.playout.script.words(item.narrated, at):
                 fields = {name: getattr(word, name) for name in word.__struct_fields__}
                 self._on_told(Word(**fields, item=item.number))
-            item.narrated = max(item.narrated, at + 1)
+            item.narrated = max(item.narrated, at)
             if now_s >= self._position_due_s:
                 self._tell_position(item, at)
             next_s = min(next_s, self._position_due_s - now_s)
             coming = item.playout.script.next_word(item.narrated)
             if coming is not None:
-                next_s = min(next_s, (coming.sample - at) / SAMPLE_RATE)
+                next_s = min(next_s, (coming.sample + 1 - at) / SAMPLE_RATE)
         return next_s
 
     def _tell_position(self, item: Item, sample: int) -> None:

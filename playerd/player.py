@@ -525,6 +525,7 @@ class Player:
         """See `feeding.Listener`."""
         job = self._jobs[item]
         replaced = self._items.accept(item)
+        self._narration.opened()
         if item.replaces:
             self._paused = False  # it is wanted now
         if not job.answered:

@@ -246,6 +246,8 @@ class Playout:
         piece = Piece(frame.sample, frame.pcm, frame.discontinuity)
         self._end = max(self._end, piece.end)
         if self._skipping:
+            self._pieces.put(piece)  # somebody may want to go back
+            self._pieces.skip(self._end)
             self.position = self._end
             return
         late = min(max(self.position - piece.start, 0), frame.samples)
@@ -274,6 +276,7 @@ class Playout:
         """
         self._segment_end = self._end
         self._course.broke(now_s)
+        self.script.broke(self._end)
         return self._end
 
     def end(self, samples: int | None = None) -> None:
@@ -303,15 +306,15 @@ class Playout:
                 for; behind the last one the stream is over.
             now_s: the time.
         """
+        ahead = self.script.ahead(self.position)
         if sentences < 0:
             self.seek(self.script.back(self.position, -sentences), now_s)
-            return
-        ahead = self.script.ahead(self.position)
-        if sentences <= len(ahead):
+        elif 0 < sentences <= len(ahead):
             self.seek(ahead[sentences - 1], now_s)
         elif sentences:
             self._go_to(self._end, now_s)
             self._skipping = 0 if self._ended else sentences - len(ahead)
+            self._pieces.skip(self._end)
             self.position = self._end
 
     def _go_to(self, sample: int, now_s: float) -> None:

@@ -44,8 +44,6 @@ class Script:
 
     def begin(self, start: SegmentStart) -> None:
         """A segment begins."""
-        if self._lines and self._lines[-1].sample == start.sample:
-            self._lines.pop()  # nothing of it came
         # Of what is not told, it is likely: engines speak sentence by sentence.
         begins = not self._lines or start.pause in (None, "sentence", "paragraph")
         self._lines.append(
@@ -55,6 +53,13 @@ class Script:
     def marks(self, marks: Marks) -> None:
         """Where the words of the newest segment are."""
         self._words.extend(marks.words)
+
+    def broke(self, sample: int) -> None:
+        """What should have come from this sample on will not come."""
+        while self._lines and self._lines[-1].sample >= sample:
+            self._lines.pop()
+        while self._words and self._words[-1].sample >= sample:
+            self._words.pop()
 
     def forget(self, sample: int) -> None:
         """What was heard before this sample will not be asked for again."""

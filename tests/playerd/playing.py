@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
 import trio
 
+from engine.audio import SAMPLE_BYTES
 from engine.config import Settings
+from engine.errors import EngineError, NotReady, UnknownStream
 from engine.process import address, open_listeners
-from engine.request import Event, LiveRequest, SegmentStart, SpeakLive, SpeechRequest, Stream
+from engine.request import (
+    Event,
+    Frame,
+    LiveRequest,
+    Opened,
+    SegmentDone,
+    SpeakLive,
+    SpeechRequest,
+    Stream,
+)
 from playerd.daemon import Daemon
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.null import NullSink
 from tests.support.access import TOKEN
-from tests.support.tone import ToneVoice, told
+from tests.support.tone import ToneVoice
 from wsproto_api import messages
 from wsproto_api.client import Connection, connect
 from wsproto_api.messages import StreamFrame
@@ -67,9 +78,19 @@ class Client:
         return await self.hear(messages.PlayerError, reply_to=request)
 
     async def stop(self) -> None:
+        await self.do(messages.PlayerStop())
+
+    async def do(self, command: msgspec.Struct) -> None:
+        """Says a command and hears that it is accepted."""
         request = self.ask()
-        await self.say(messages.PlayerStop(id=request))
+        await self.say(msgspec.structs.replace(command, id=request))
         await self.hear(messages.PlayerAck, reply_to=request)
+
+    async def fail(self, command: msgspec.Struct) -> messages.PlayerError:
+        """Says a command and hears that it is refused."""
+        request = self.ask()
+        await self.say(msgspec.structs.replace(command, id=request))
+        return await self.hear(messages.PlayerError, reply_to=request)
 
     async def status(self) -> messages.PlayerState:
         request = self.ask()
@@ -176,18 +197,154 @@ class Gate:
 
     @asynccontextmanager
     async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
-        assert isinstance(request, SpeechRequest)
-        if request.text == self._text and self._before < 0:
+        waits = getattr(request, "text", None) == self._text
+        if waits and self._before < 0:
             await self.opened.wait()
-        async with self.voice(request) as events, aclosing(self._gated(request, events)) as gated:
-            yield told(gated)
+        async with self.voice(request) as stream:
+            yield _Gated(stream, self._before, self.opened) if waits else stream
 
-    async def _gated(self, request: SpeechRequest, events: Stream) -> AsyncGenerator[Event, None]:
-        async for event in events:
-            if (
-                isinstance(event, SegmentStart)
-                and event.index == self._before
-                and request.text == self._text
-            ):
-                await self.opened.wait()
-            yield event
+
+class _Through:
+    """A stream as another one gives it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await anext(self._stream)
+
+    async def append(self, text: str, /) -> None:
+        await self._stream.append(text)
+
+    async def flush(self, flush_id: str | None = None, /) -> None:
+        await self._stream.flush(flush_id)
+
+    async def end(self) -> None:
+        await self._stream.end()
+
+    async def configure(self, *, voice: str | None = None, speed: float | None = None) -> None:
+        await self._stream.configure(voice=voice, speed=speed)
+
+    def heard(self, sample: int, /, *, playing: bool) -> None:
+        self._stream.heard(sample, playing=playing)
+
+
+class _Gated(_Through):
+    """A stream that waits before a segment."""
+
+    def __init__(self, stream: Stream, before: int, opened: trio.Event) -> None:
+        super().__init__(stream)
+        self._before = before
+        self._opened = opened
+        self._next: int | None = None  # the segment that is to come
+
+    async def __anext__(self) -> Event:
+        if self._next == self._before:
+            await self._opened.wait()
+        event = await super().__anext__()
+        if isinstance(event, Opened):
+            self._next = 0
+        elif isinstance(event, SegmentDone):
+            self._next = event.index + 1
+        return event
+
+
+class Listening(Unplugged):
+    """A null sink that keeps what was heard: not what a stop gave up."""
+
+    def __init__(self) -> None:
+        super().__init__(plugged=True)
+        self._slept_s = 0.0
+
+    def sleep(self, slept_s: float) -> None:
+        """The machine was asleep for so long."""
+        self._slept_s = slept_s
+
+    async def write(self, pcm: bytes) -> None:
+        if self._slept_s:
+            self.device = None
+            slept_s, self._slept_s = self._slept_s, 0.0
+            self.pcm += pcm  # it is kept, and follows
+            self.written_samples += len(pcm) // SAMPLE_BYTES
+            raise DeviceUnavailable("The machine was asleep.", slept_s=slept_s)
+        await super().write(pcm)
+
+    async def stop(self, *, cut: bool = False) -> int:
+        written = self.written_samples
+        heard = await super().stop(cut=cut)
+        del self.pcm[len(self.pcm) - SAMPLE_BYTES * (written - heard) :]
+        return heard
+
+
+class Crashing:
+    """A `SpeakLive` that breaks off after some frames, and is away for some time then.
+
+    Args:
+        after: frames of each stream; one that has no more is not broken off.
+        times: how often it breaks off.
+        away_s: for how long it does not answer then.
+        error: what it raises.
+    """
+
+    def __init__(
+        self,
+        *,
+        after: int,
+        times: int = 1,
+        away_s: float = 0.0,
+        error: EngineError | None = None,
+        voice: ToneVoice | None = None,
+    ) -> None:
+        self.voice = voice or ToneVoice()
+        self.requests: list[SpeechRequest | LiveRequest] = []
+        self._after = after
+        self._times = times
+        self._away_s = away_s
+        self._back_s = 0.0
+        self._error = error or NotReady("The engine was started anew.")
+
+    @asynccontextmanager
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        if trio.current_time() < self._back_s:
+            raise NotReady("Nothing answers.")
+        self.requests.append(request)
+        async with self.voice(request) as stream:
+            yield _Broken(stream, self)
+
+    def breaks(self, frames: int) -> bool:
+        """Whether a stream breaks off that has given so many frames."""
+        if frames < self._after or not self._times:
+            return False
+        self._times -= 1
+        self._back_s = trio.current_time() + self._away_s
+        return True
+
+    @property
+    def error(self) -> EngineError:
+        return self._error
+
+
+class _Broken(_Through):
+    """A stream that breaks off when `Crashing` says so."""
+
+    def __init__(self, stream: Stream, crashing: Crashing) -> None:
+        super().__init__(stream)
+        self._crashing = crashing
+        self._frames = 0
+        self._over = False
+
+    async def __anext__(self) -> Event:
+        if self._over or self._crashing.breaks(self._frames):
+            self._over = True
+            raise self._crashing.error
+        event = await super().__anext__()
+        self._frames += isinstance(event, Frame)
+        return event
+
+    async def append(self, text: str, /) -> None:
+        if self._over:
+            raise UnknownStream("The stream is over.", param="stream")
+        await super().append(text)

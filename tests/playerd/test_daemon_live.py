@@ -84,9 +84,7 @@ async def test_who_vanishes_has_said_all(settings: Settings, autojump_clock: Moc
         assert (await other.done(item)).played_ms == 2 * WORD_MS
 
 
-async def test_only_who_opened_it_adds_to_it(
-    settings: Settings, autojump_clock: MockClock
-) -> None:
+async def test_only_who_opened_it_adds_to_it(settings: Settings, autojump_clock: MockClock) -> None:
     async with playing(settings) as player, player.client() as client, player.client() as other:
         item = await opened(client)
         for message in (
