@@ -100,6 +100,8 @@ def test_the_core_is_where_it_should_be() -> None:
         "wsproto_api.messages", "wsproto_api.frames", "wsproto_api.session",
         "wsproto_api.security", "wsproto_api.rate", "wsproto_api.stream",
         "playerd.playout", "playerd.ring", "playerd.items", "playerd.units",
+        "playerd.pieces", "playerd.script", "playerd.delay", "playerd.forecast", "playerd.outline",
+        "playerd.jitter", "playerd.ladder",
         "http_compat.schema", "http_compat.errors", "http_compat.containers",
         "http_compat.sse", "http_compat.lists", "http_compat.openapi",
         "http_compat.wyoming.events", "http_compat.wyoming.schema",
