@@ -39,12 +39,16 @@ class _Stream(trio.abc.Stream):
     def __init__(self, inner: trio.SocketStream) -> None:
         self._inner = inner
         self.socket = inner.socket  # hypercorn looks at it
+        self._given_up = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See `trio.abc.SendStream`."""
-        with trio.move_on_after(STALL_S) as limit:
-            await self._inner.send_all(data)
-        if limit.cancelled_caught:
+        if not self._given_up:
+            with trio.move_on_after(STALL_S) as limit:
+                await self._inner.send_all(data)
+            self._given_up = limit.cancelled_caught
+        # Also the next time: before it is cancelled, the application may come with more.
+        if self._given_up:
             raise trio.BrokenResourceError("the client does not read")
 
     async def wait_send_all_might_not_block(self) -> None:
