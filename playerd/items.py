@@ -7,8 +7,8 @@
     FED        its stream is over; what is buffered is all          `written`
     LEAVING    all of it is on its way out of the device            `remove`
 
-From LEAVING an item comes back to FED when the sound is silenced before all of it was heard, and is
-not over. `take_back` says how far it was heard.
+From LEAVING an item comes back to FED, by `take_back`, when the sound is silenced before all of it
+was heard.
 
 Items play strictly in the order in which they were asked for. Only one stream is fed at a time,
 so that a text in the queue never slows down the one that is heard; a text that replaces is the
@@ -205,15 +205,12 @@ class Items:
         """The sink was given all of `item`."""
         item.stage = Stage.LEAVING
 
-    def take_back(self, item: Item, position: int, now_s: float) -> bool:
-        """There is silence, and `item` was heard up to `position`; gives whether that was all."""
-        leaving = item.stage is Stage.LEAVING
-        if leaving and position >= item.playout.position:
-            return True
-        item.stage = Stage.FED if leaving else item.stage
+    def take_back(self, item: Item, position: int, now_s: float) -> None:
+        """There is silence, and `item` is to go on at `position`."""
+        if item.stage is Stage.LEAVING:
+            item.stage = Stage.FED
         item.first_sample = None
         item.playout.seek(position, now_s)
-        return False
 
     def remove(self, *over: Item) -> None:
         """These are over."""

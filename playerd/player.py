@@ -1,19 +1,13 @@
 """Plays items: feeds them from a `SpeakLive`, writes them to a sink, one after the other. Shell.
 
-Four kinds of tasks: one per item that pulls its stream into its `Playout` (`feeding`), one that
-moves samples from the first item to the sink (`_play`, the only one that commands the sink), one
-that waits for the samples to leave the device (`_leave`), and one that tells what is heard
-(`narration`). What clients may do only changes `Items`, and wakes or interrupts the second.
-
-An interruption silences the sink. What was in it and was not heard goes back to where it came from,
-so that a pause, a skip or another device loses nothing; then the items that were ended are told so,
-and what is to happen in the silence happens. Knows no sockets.
+Tasks: one per item pulls its stream into its `Playout` (`feeding`), the `mover` takes it from there
+to the sink, and `narration` tells what is heard. What clients may do changes `Items`, and wakes or
+silences the mover. Knows no sockets.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,16 +43,13 @@ from .device import Device
 from .feeding import ANSWER_LIMIT_S, Feeding
 from .forecast import Supply
 from .items import MAX_HELD_SAMPLES, Item, Items, Mode, Outcome, Stage
+from .mover import Mover
 from .narration import Narration, Told
 from .playout import Phase, Playout
-from .sinks.base import DeviceUnavailable, Sink
+from .sinks.base import Sink
 
 log = structlog.get_logger("player")
 
-#: what is moved from an item to the sink at a time
-PIECE_SAMPLES = ms_to_samples(100)
-#: how often to ask again whether there is enough to begin with, when nothing new comes
-LOOK_S = 0.02
 #: An engine that takes longer than this for a second of sound cannot keep up for long.
 SLOW_RTF = 0.95
 
@@ -116,21 +107,18 @@ class Player:
         self._on_done = on_done
         self._items = Items()
         self._narration = Narration(self._items, sink, on_told)
+        self._mover = Mover(
+            self._items,
+            self._device,
+            on_change=self._changed,
+            on_over=self._over,
+            on_move=self._narration.moved,
+        )
         self._supply = Supply()
         self._jobs: dict[Item, _Job] = {}
         self._last: Item | None = None  # that was heard and is over
         self._voice: str | None = None
         self._speed: float | None = None
-        self._paused = False
-        # to be done when there is silence
-        self._hushed = False
-        self._ending: list[tuple[Item, Outcome]] = []
-        self._then: list[Callable[[], Awaitable[None]]] = []
-        self._leaving, self._left = trio.open_memory_channel[tuple[Item, int]](math.inf)
-        self._room = trio.lowlevel.ParkingLot()
-        self._playing = trio.CancelScope()  # around what `_play` does for the current items
-        self._nap = trio.CancelScope()  # around its waiting for something to change
-        self._underruns = 0
         self._rev = 0
         self._told: PlayerState | None = None
         self._nursery: trio.Nursery
@@ -140,8 +128,7 @@ class Player:
         try:
             async with trio.open_nursery() as self._nursery:
                 await self._device.look()
-                self._nursery.start_soon(self._play)
-                self._nursery.start_soon(self._leave)
+                self._nursery.start_soon(self._mover.run)
                 self._nursery.start_soon(self._narration.run)
                 task_status.started()
         finally:
@@ -222,20 +209,19 @@ class Player:
 
     def pause(self) -> None:
         """Silence; what was not heard is kept, and goes on with `resume`."""
-        if not self._paused and self._items.current is not None:
-            self._paused = True
-            self._hush()
+        if not self._mover.paused and self._items.current is not None:
+            self._mover.pause()
             self._changed()
 
     def resume(self) -> None:
         """Goes on after a `pause`."""
-        if self._paused:
-            self._paused = False
+        if self._mover.paused:
+            self._mover.paused = False
             self._changed()
 
     def toggle(self) -> None:
         """`pause`, or `resume`."""
-        if self._paused:
+        if self._mover.paused:
             self.resume()
         else:
             self.pause()
@@ -341,7 +327,7 @@ class Player:
                     with suppress(EngineError):  # it ends: then it needs no other voice
                         await item.stream.configure(voice=voice, speed=speed)
         if device is not None:
-            self._after_silence(partial(self._device.choose, chosen))
+            self._mover.after_silence(partial(self._device.choose, chosen))
         self._tell_state()
 
     async def _try_voice(self, voice: str) -> None:
@@ -386,7 +372,7 @@ class Player:
             device=self._sink.device,
             stalled=self._device.stalled,
             depth_ms=self._sink.depth_ms,
-            underruns=self._underruns,
+            underruns=self._mover.underruns,
         )
 
     @property
@@ -407,7 +393,7 @@ class Player:
     def _doing(
         self, item: Item | None
     ) -> Literal["idle", "buffering", "playing", "paused", "recovering"]:
-        if self._paused:
+        if self._mover.paused:
             return "paused"
         if item is None:
             return "idle"
@@ -447,19 +433,13 @@ class Player:
             if item.text is not None:
                 item.text.end()
             if job.answered:
-                self._ending.append((item, outcome))
+                self._mover.end(item, outcome)
             else:
                 job.asker.refused(StreamCancelled(f"The speech was {outcome} before it began."))
-        if self._ending:
-            self._hush()
 
-    def _finish(self, item: Item, outcome: Outcome) -> None:
-        """Ends an item that came to its own end."""
-        self._items.remove(item)
-        del self._jobs[item]
-        self._tell_done(item, outcome, item.playout.position)
-
-    def _tell_done(self, item: Item, outcome: Outcome, samples: int) -> None:
+    def _over(self, item: Item, outcome: Outcome, samples: int) -> None:
+        """An item is silent for good."""
+        self._jobs.pop(item, None)
         self._last = item
         self._on_done(
             ItemDone(
@@ -471,10 +451,10 @@ class Player:
         )
 
     def _changed(self) -> None:
-        """Something changed: look who is next, wake `_play`, tell the state."""
-        self._paused = self._paused and self._items.current is not None
+        """Something changed: look who is next, wake the mover, tell the state."""
+        self._mover.paused = self._mover.paused and self._items.current is not None
         self._open_next()
-        self._nap.cancel()
+        self._mover.wake()
         self._tell_state()
 
     # --- feeding ------------------------------------------------------------------------------
@@ -523,11 +503,13 @@ class Player:
 
     def opened(self, item: Item, /) -> None:
         """See `feeding.Listener`."""
-        job = self._jobs[item]
+        job = self._jobs.get(item)
+        if job is None:
+            return  # it was stopped just now
         replaced = self._items.accept(item)
         self._narration.opened()
         if item.replaces:
-            self._paused = False  # it is wanted now
+            self._mover.paused = False  # it is wanted now
         if not job.answered:
             self._accepted(item, job)
         self._end(replaced, "replaced")
@@ -535,34 +517,24 @@ class Player:
 
     async def came(self, item: Item, /) -> None:
         """See `feeding.Listener`."""
-        self._nap.cancel()
+        self._mover.wake()
         self._warn_if_slow(item)
         while item.playout.held_samples >= MAX_HELD_SAMPLES:
-            await self._room.park()
+            await self._mover.moved.park()
 
     def warned(self, item: Item, code: str, message: str, /) -> None:
         """See `feeding.Listener`."""
-        self._jobs[item].asker.warned(code, message)
+        if item in self._jobs:
+            self._jobs[item].asker.warned(code, message)
 
     def _warn_if_slow(self, item: Item) -> None:
-        job = self._jobs[item]
-        rtf = self._rtf
-        if not job.told_slow and rtf is not None and rtf >= SLOW_RTF:
+        job, rtf = self._jobs.get(item), self._rtf
+        if job is not None and not job.told_slow and rtf is not None and rtf >= SLOW_RTF:
             job.told_slow = True
             job.asker.warned(
                 "engine_slow",
                 f"The engine takes {rtf:.2f} s for a second of speech, so there will be pauses.",
             )
-
-    # --- playing ------------------------------------------------------------------------------
-
-    def _hush(self) -> None:
-        self._hushed = True
-        self._playing.cancel()
-
-    def _after_silence(self, action: Callable[[], Awaitable[None]]) -> None:
-        self._then.append(action)
-        self._hush()
 
     def _move(self, move: Callable[[Playout], None]) -> None:
         """Has the item that plays go on elsewhere, once it is silent."""
@@ -574,111 +546,6 @@ class Player:
             if item in self._items:
                 move(item.playout)
                 self._narration.moved(item)
-                self._room.unpark_all()
+                self._mover.moved.unpark_all()
 
-        self._after_silence(go)
-
-    async def _play(self) -> None:
-        while True:
-            # While there is being silenced, more may be to do.
-            while self._hushed:
-                self._hushed = False
-                await self._fall_silent()
-            self._changed()
-            with trio.CancelScope() as self._playing:
-                while True:
-                    await self._step()
-
-    async def _fall_silent(self) -> None:
-        ending, self._ending = self._ending, []
-        then, self._then = self._then, []
-        sounding = self._items.sounding
-        written = self._sink.written_samples
-        for item in sounding:
-            item.leaves_at = None  # silence is not its end
-        heard = await self._device.silence()
-        now_s = trio.current_time()
-        for item, outcome in ending:
-            self._tell_done(item, outcome, item.heard_samples(heard))
-        # What was faded is to be heard again.
-        faded = self._sink.fade_samples if heard < written else 0
-        for item in sounding:
-            if item in self._items:
-                self._take_back(item, heard, faded, now_s)
-        for action in then:
-            await action()
-
-    def _take_back(self, item: Item, heard: int, faded: int, now_s: float) -> None:
-        position = item.heard_samples(heard)
-        whole = position >= item.playout.position
-        if not whole:
-            position = max(position - faded, 0)
-        if self._items.take_back(item, position, now_s):
-            self._finish(item, "failed" if item.failed else "finished")
-        else:
-            self._narration.moved(item)
-
-    async def _step(self) -> None:
-        """Does the next thing that is to be done; waits if there is none."""
-        # What is written after an interruption would be silenced with what it was to silence.
-        await trio.lowlevel.checkpoint_if_cancelled()
-        try:
-            if self._paused:
-                await self._rest()
-            elif self._device.present:
-                await self._move_piece()
-            else:
-                await self._device.look()
-        except DeviceUnavailable as error:
-            await self._device.lose(error)
-
-    async def _move_piece(self) -> None:
-        """Moves a piece from the first item to the sink, or waits for one."""
-        item = self._items.to_write
-        pcm = item.playout.pull(PIECE_SAMPLES, trio.current_time()) if item else b""
-        self._tell_state()
-        if item is None:
-            await self._rest()
-        elif pcm:
-            if item.first_sample is None:
-                item.first_sample = self._sink.written_samples
-                self._narration.moved(item)
-            self._room.unpark_all()
-            self._open_next()
-            await self._sink.write(pcm)
-        elif item.playout.phase is Phase.DONE:
-            self._items.written(item)
-            item.leaves_at = self._sink.written_samples
-            self._leaving.send_nowait((item, item.leaves_at))
-        elif item.playout.phase is not Phase.PLAYING:
-            await self._rest(LOOK_S if item.playout.waits else math.inf)
-        elif await self._ran_dry():
-            item.playout.ran_dry(trio.current_time())
-            self._underruns += 1
-            log.info("ran dry", item=item.number)
-
-    async def _rest(self, most_s: float = math.inf) -> None:
-        """Waits until something changes; the device may rest when it has played all it has."""
-        with trio.CancelScope(deadline=trio.current_time() + most_s) as self._nap:
-            if self._device.present:
-                await self._sink.drain()
-            await trio.sleep_forever()
-
-    async def _ran_dry(self) -> bool:
-        """Waits until something changes; True if the device ran out of samples before that."""
-        with trio.CancelScope() as self._nap:
-            await self._sink.dry()
-            return True
-        return False
-
-    async def _leave(self) -> None:
-        """Waits for the last samples of items to leave the device, in order."""
-        async for item, end in self._left:
-            outcome: Outcome = "failed" if item.failed else "finished"
-            try:
-                await self._sink.played(end)
-            except DeviceUnavailable:
-                outcome = "failed"
-            if item in self._items and item.leaves_at == end:
-                self._finish(item, outcome)
-                self._changed()
+        self._mover.after_silence(go)
