@@ -139,8 +139,10 @@ class Feeding:
             try:
                 await self._stream_in_time()
                 return
-            except (NotReady, StreamCancelled) as error:
-                if not self._accepted:
+            except EngineError as error:
+                # An engine that is told to stop cancels what it speaks.
+                passing = error.retryable or isinstance(error, StreamCancelled)
+                if not (self._accepted and passing):
                     raise
                 if self._item.playout.here != came or away_until_s == math.inf:
                     away_until_s = trio.current_time() + AWAY_LIMIT_S
