@@ -22,6 +22,8 @@ from .watch import SILENT_S
 #: how long a fade is, and how short at least if it would be heard too late otherwise
 FADE_S = 0.005
 FADE_LEAST_S = 0.002
+#: a last sample as small as this (-66 dB of full scale) may be followed by silence as it is
+SOFT = 16
 
 
 class Feed:
@@ -78,6 +80,8 @@ class Feed:
         self.failures = 0
         self._channels = channels
         self._silence = 0  # frames of silence since the last one of the ring
+        self._last = 0  # the last sample of the ring, as loud as it was handed over ...
+        self._decay = b""  # ... and what leads from it to silence, as far as that is still to come
         self._on_first_callback = on_first_callback
         self._thread = 0
 
@@ -91,6 +95,7 @@ class Feed:
         self.mark = self.mark_before = (self.mark[0], 0.0)
         self.called_s = 0.0
         self.silent = self.ended = False
+        self._last, self._decay = 0, b""
 
     def callback(self, out: Any, frames: int, times: Any, status: Any) -> None:
         """Called by PortAudio whenever the device wants a block. Never raises."""
@@ -131,7 +136,11 @@ class Feed:
             mono[:given] = faded_out(mono[:given])
             self.ring.discard()
         self.gain.apply(mono[:given])
-        mono[given:] = silence(pcm_samples(mono[given:]))
+        if given:
+            faded = fade_by_s is not None
+            self._last = 0 if faded else int(np.frombuffer(mono[:given], PCM_DTYPE)[-1])
+            self._decay = b""
+        self._fill_up(mono[given:])
         if self._channels > 1:
             frames = np.frombuffer(block, PCM_DTYPE).reshape(-1, self._channels)
             frames[:] = np.frombuffer(mono, PCM_DTYPE)[:, None]
@@ -150,6 +159,21 @@ class Feed:
         if fade_by_s is not None:
             self.faded = handed
             self.fade_by_s = None
+
+    def _fill_up(self, rest: memoryview) -> None:
+        """Fills the rest of a block, for which there are no samples, with silence.
+
+        Speech that breaks off would click: what comes first leads from its last sample to silence.
+        """
+        if not len(rest):
+            return
+        if last := self._last:
+            frames = round(FADE_S * self.rate) if abs(last) > SOFT else 0
+            self._decay = faded_out(np.full(frames, last, PCM_DTYPE).tobytes())
+            self._last = 0
+        first, self._decay = self._decay[: len(rest)], self._decay[len(rest) :]
+        rest[: len(first)] = first
+        rest[len(first) :] = silence(pcm_samples(rest[len(first) :]))
 
     def _fade_bytes(self, left_s: float) -> int:
         """How much of a block fades out if there are `left_s` seconds for it."""

@@ -24,10 +24,11 @@ Check = Callable[[Sink], Awaitable[None]]
 
 
 def noise(ms: float, seed: int = 1) -> bytes:
-    """Noise without a zero in it: whatever is lost, doubled or inserted shows."""
+    """Noise without a zero in it: whatever is lost, doubled or inserted shows. It ends softly."""
     generator = np.random.default_rng(seed)
     samples = generator.integers(1, 8000, ms_to_samples(ms))
     signed = samples * generator.choice([-1, 1], len(samples))
+    signed[-1:] = 1
     return bytes(signed.astype(PCM_DTYPE).tobytes())
 
 

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from engine.audio import PCM_DTYPE, faded_out, ms_to_samples
 from playerd.sinks import feed as module
-from playerd.sinks.feed import Feed
+from playerd.sinks.feed import SOFT, Feed
 from tests.playerd.sink_contract import noise
 
 BLOCK = 480
@@ -66,6 +69,89 @@ def test_blocks_come_out_as_they_went_in_and_then_silence() -> None:
     assert not feed.silent
     assert block(feed) == pcm[4 * BLOCK :] + bytes(BLOCK)
     assert feed.silent
+    assert block(feed) == bytes(2 * BLOCK)
+
+
+# --- speech that breaks off -------------------------------------------------------------------
+
+LOUD = st.integers(-32768, 32767)
+
+
+def softly(rest: NDArray[np.int64], last: int, frames: int = FADE_SAMPLES) -> None:
+    """Checks that these samples lead from the last one to silence, and that silence follows."""
+    way, after = rest[:frames], rest[frames:]
+    steps = np.diff(np.abs(way), prepend=abs(last))
+    assert not after.any()
+    if abs(last) > SOFT:
+        assert (steps <= 0).all()
+        assert (steps >= -abs(last) * 1.6 / frames - 1).all(), "that would click"
+        assert (way * np.sign(last) >= 0).all()
+    else:
+        assert not way.any()
+
+
+def samples_of(pcm: bytes) -> NDArray[np.int64]:
+    return np.frombuffer(pcm, PCM_DTYPE).astype(np.int64)
+
+
+@given(
+    pieces=st.lists(st.lists(LOUD, max_size=1200), max_size=6),
+    frames=st.sampled_from([64, 100, BLOCK, 960]),
+    channels=st.sampled_from([1, 2]),
+)
+def test_speech_that_breaks_off_falls_to_silence_and_no_sample_changes(
+    pieces: list[list[int]], frames: int, channels: int
+) -> None:
+    """However it comes in pieces, between which the device is left to play what there is."""
+    feed = Feed(2000, channels=channels)
+
+    def heard() -> NDArray[np.int64]:
+        out = bytearray(b"\x55" * (2 * channels * frames))
+        feed.callback(out, frames, Times(), Status())
+        both = samples_of(bytes(out)).reshape(-1, channels)
+        assert (both[:, 0] == both[:, -1]).all()
+        return both[:, 0]
+
+    written = 0
+    for piece in pieces:
+        feed.ring.write(np.array(piece, PCM_DTYPE).tobytes())
+        written += len(piece)
+        blocks = -(-len(piece) // frames) + 3
+        captured = np.concatenate([heard() for _ in range(blocks)])
+        assert captured[: len(piece)].tolist() == piece
+        softly(captured[len(piece) :], piece[-1] if piece else 0)
+        assert feed.mark[0] == written, "what is made up is nobody's sample"
+    assert feed.failures == 0
+
+
+def test_what_comes_back_while_it_falls_silent_is_heard_as_it_is() -> None:
+    feed = Feed(ms_to_samples(200))
+    first, second = np.full(BLOCK - 20, 8000, PCM_DTYPE).tobytes(), noise(20)
+    feed.ring.write(first)
+    softly_begun = block(feed)
+    assert softly_begun.startswith(first)
+    assert samples_of(softly_begun)[-1] > 7000
+    feed.ring.write(second)
+    assert block(feed) == second
+    assert block(feed) == bytes(2 * BLOCK)
+
+
+def test_it_falls_from_where_the_volume_has_it_and_not_after_a_fade_or_a_start() -> None:
+    feed = Feed(ms_to_samples(200), volume=0.5)
+    loud = np.full(BLOCK, 8000, PCM_DTYPE).tobytes()
+    feed.ring.write(loud)
+    block(feed)
+    softly(samples_of(block(feed)), 4000)
+    feed.ring.write(loud)
+    feed.fade_by_s = math.inf
+    assert not samples_of(block(feed))[FADE_SAMPLES:].any()
+    feed.ring.write(loud)
+    block(feed)
+    feed.fade_by_s = math.inf
+    softly(samples_of(block(feed)), 4000)  # there is nothing left that could fade
+    feed.ring.write(loud)
+    block(feed)
+    feed.begin()  # it was aborted: nothing of it is to be heard any more
     assert block(feed) == bytes(2 * BLOCK)
 
 

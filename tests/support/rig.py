@@ -220,10 +220,14 @@ class Rig:
 
 
 def code(seconds: float, seed: int = 1) -> bytes:
-    """PCM in which every place can be told from every other one, and without a zero."""
+    """PCM in which every place can be told from every other one, and without a zero.
+
+    It ends softly: speech that breaks off is led to silence, which would be captured too.
+    """
     generator = np.random.default_rng(seed)
     samples = generator.integers(1, 8000, round(seconds * SAMPLE_RATE))
     signed = samples * generator.choice([-1, 1], len(samples))
+    signed[-1:] = 1
     return bytes(signed.astype(PCM_DTYPE).tobytes())
 
 
