@@ -2,7 +2,7 @@
 #
 # KOKORO_LIVE_* variables, in the environment or after `make`, reach the programs.
 
-.PHONY: help up test soak say setup lint bench lock clean environment dev assets sound test-sound
+.PHONY: help up test soak say setup lint bench lock clean environment dev assets sound test-sound test-node
 .NOTPARALLEL:
 
 PYTHON := .venv/bin/python
@@ -31,7 +31,7 @@ up: setup sound ## start engine, player and HTTP endpoint; Ctrl-C ends them
 	@also=$$($(PYTHON) -m http_compat.wyoming --wanted) && \
 		PATH="$$PWD/.venv/bin:$$PATH" exec $(PYTHON) -m honcho start engine player http $$also
 
-test: dev assets test-sound ## run the tests; ARGS="-k name" are pytest's
+test: dev assets test-sound test-node ## run the tests; ARGS="-k name" are pytest's
 	@exec $(PYTHON) -m pytest $(ARGS)
 
 soak: dev ## run the long load tests, which `make test` leaves out
@@ -61,7 +61,7 @@ lock: ## resolve the dependencies anew with uv; ARGS=--upgrade takes new version
 	done
 
 clean: ## remove the environment and all caches of this checkout, not model and voices
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/node/node_modules
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------ steps of the above
@@ -80,3 +80,6 @@ sound:
 
 test-sound:
 	@scripts/system.sh test
+
+test-node: test-sound
+	@scripts/node.sh

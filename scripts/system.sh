@@ -3,8 +3,9 @@
 # sound on this machine's own speakers, or some tests, are missing.
 #
 #   scripts/system.sh run     PortAudio, which the player plays through
-#   scripts/system.sh test    that, PulseAudio, whose null sink is the tests' loudspeaker, and systemd,
-#                             which checks the units of the services (it is not started)
+#   scripts/system.sh test    that, PulseAudio, whose null sink is the tests' loudspeaker, systemd,
+#                             which checks the units of the services (it is not started), and Node,
+#                             whose OpenAI SDK talks to the HTTP server
 set -u
 
 kind=${1:-run}
@@ -29,6 +30,8 @@ fi
 
 wanted=libportaudio2
 [ "$kind" = test ] && wanted="$wanted pulseaudio pulseaudio-utils libasound2-plugins systemd"
+# Elsewhere than from Debian, Node brings npm with it, and the two packages exclude each other.
+[ "$kind" = test ] && ! command -v npm >/dev/null 2>&1 && wanted="$wanted nodejs npm"
 
 missing=
 for package in $wanted; do

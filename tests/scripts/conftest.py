@@ -15,6 +15,8 @@ def checkout(tmp_path: Path) -> Checkout:
     root, fakes = tmp_path / "check out", tmp_path / "fakes"
     shutil.copytree(ROOT / "scripts", root / "scripts")
     shutil.copy(ROOT / "Makefile", root)
+    (root / "tests" / "node").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "node" / "package-lock.json", root / "tests" / "node")
     (root / "requirements").mkdir()
     for kind in ("run", "dev", "ja", "zh"):
         (root / "requirements" / f"{kind}.lock").write_text(f"{kind}==1\n")

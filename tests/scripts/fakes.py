@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: real programs that the scripts may use
 TOOLS = (
-    *("sh", "bash", "make", "awk", "cat", "cksum", "cp", "dirname", "env", "grep"),
+    *("sh", "bash", "make", "awk", "cat", "cksum", "cmp", "cp", "dirname", "env", "grep"),
     *("mkdir", "mktemp", "mv", "rm", "tail", "touch", "tr", "true"),
 )
 
@@ -90,7 +90,7 @@ DPKG = """#!/bin/sh
 case " $INSTALLED " in *" $4 "*) echo 'install ok installed' ;; *) exit 1 ;; esac
 """
 
-FOR_TESTS = "libportaudio2 pulseaudio pulseaudio-utils libasound2-plugins systemd"
+FOR_TESTS = "libportaudio2 pulseaudio pulseaudio-utils libasound2-plugins systemd nodejs npm"
 
 
 def debian(checkout: Checkout, user: int = 0, apt: str = LOGGED) -> None:

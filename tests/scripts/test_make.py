@@ -96,7 +96,7 @@ def test_clean_keeps_the_sources(ready: Checkout) -> None:
     (ready.fakes / "bin" / "find").symlink_to(real)
     assert ready.run("make", "clean").returncode == 0
     assert sorted(os.listdir(ready.root)) == [
-        *(".git", "Makefile", "engine", "requirements", "scripts")
+        *(".git", "Makefile", "engine", "requirements", "scripts", "tests")
     ]
     assert not (ready.root / "engine" / "__pycache__").exists()
     assert (ready.root / ".git" / "__pycache__").exists()

@@ -21,8 +21,17 @@ def test_root_installs_what_is_missing(checkout: Checkout) -> None:
     update, install = checkout.log()
     assert update == "apt-get update -qq"
     assert install == (
-        "apt-get install -y --no-install-recommends pulseaudio-utils libasound2-plugins systemd -qq"
+        "apt-get install -y --no-install-recommends pulseaudio-utils libasound2-plugins systemd "
+        "nodejs npm -qq"
     )
+
+
+def test_node_from_elsewhere_is_left_alone(checkout: Checkout) -> None:
+    debian(checkout)
+    checkout.program("npm")
+    have = FOR_TESTS.removesuffix(" nodejs npm")
+    done = checkout.run("scripts/system.sh", "test", INSTALLED=have)
+    assert (done.returncode, done.stderr, checkout.log()) == (0, "", [])
 
 
 def test_removed_package_counts_as_missing(checkout: Checkout) -> None:
