@@ -6,9 +6,11 @@ import faulthandler
 import gc
 import os
 import sys
+import threading
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, assert_never
+from typing import Annotated, Any, assert_never
 
 import structlog
 import trio
@@ -28,11 +30,20 @@ from .sinks.base import Sink
 from .sinks.null import NullSink
 from .sinks.portaudio import PortAudioSink
 from .sinks.wav import WavSink
+from .units import TAINTED
 
 log = structlog.get_logger("player")
 
 #: A sound server that hangs for so long is worth a new process: the call may never return.
 HANG_LIMIT_S = 30.0
+#: how often to look whether it does
+HANG_POLL_S = 1.0
+#: how long clients may take to hear that a player which hangs ends
+GOODBYE_S = 5.0
+
+
+class SoundHangs(Exception):
+    """The sound system will not answer this process any more; another one may have more luck."""
 
 
 def sink_of(settings: Settings) -> Sink:
@@ -60,7 +71,11 @@ async def serve(settings: Settings, *, ensure: bool = False) -> None:
 
 
 async def play(settings: Settings) -> None:
-    """Listens first, so that a taken port is told at once. The engine may come later."""
+    """Listens first, so that a taken port is told at once. The engine may come later.
+
+    Raises:
+        SoundHangs: a new process is to take over; clients have been told goodbye.
+    """
     listeners = await process.open_listeners(settings.host, settings.player_port)
     token = discovery.token(settings)
     sink = sink_of(settings)
@@ -85,9 +100,29 @@ async def play(settings: Settings) -> None:
             notifier.ready(f"listens at {address}")
             nursery.start_soon(notifier.watch, partial(complaint, sink))
             try:
-                await trio.sleep_forever()
+                await hanging(sink)
             finally:
                 notifier.stopping()
+
+
+async def hanging(sink: Sink) -> None:
+    """Waits for ever, unless only a new process helps.
+
+    Raises:
+        SoundHangs: so it is.
+    """
+    while (reason := complaint(sink)) is None:  # noqa: ASYNC110 - the call that hangs tells nobody
+        await trio.sleep(HANG_POLL_S)
+    log.error("the player ends, so that the service manager starts it anew", reason=reason)
+    end_within(GOODBYE_S)
+    raise SoundHangs
+
+
+def end_within(seconds: float) -> None:
+    """Ends the process in this time at the latest, whatever hangs on its way out."""
+    last_resort = threading.Timer(seconds, os._exit, (TAINTED,))
+    last_resort.daemon = True
+    last_resort.start()
 
 
 def complaint(sink: Sink) -> str | None:
@@ -95,6 +130,16 @@ def complaint(sink: Sink) -> str | None:
     if isinstance(sink, PortAudioSink) and sink.hangs_s > HANG_LIMIT_S:
         return f"the sound system has not answered for {sink.hangs_s:.0f} s"
     return None
+
+
+def run(flags: Mapping[str, Any], *, ensure: bool) -> int:
+    """Runs the player; gives the exit code."""
+    code = TAINTED
+    try:
+        code = process.run(partial(serve, ensure=ensure), flags)
+    except* SoundHangs:
+        pass  # the log says so
+    return code
 
 
 def silence_libraries() -> None:
@@ -143,7 +188,7 @@ def main(
         sys.exit(change_services(install, uninstall, any(v is not None for v in flags.values())))
     if log_level != "debug":
         silence_libraries()
-    sys.exit(process.run(partial(serve, ensure=ensure), flags))
+    sys.exit(run(flags, ensure=ensure))
 
 
 def change_services(install: bool, uninstall: bool, flags: bool) -> int:

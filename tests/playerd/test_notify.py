@@ -13,11 +13,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from playerd.__main__ import complaint
 from playerd.notify import Notifier
-from playerd.sinks.base import Sink
-from playerd.sinks.null import NullSink
-from playerd.sinks.portaudio import PortAudioSink
 from tests.playerd.program import running
 from tests.support.rig import PATIENCE_S
 
@@ -150,21 +146,6 @@ def test_a_manager_that_is_gone_is_no_failure(tmp_path: Path) -> None:
         Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("well")
         Notifier({"NOTIFY_SOCKET": "/" + "x" * 200}).ready("well")  # longer than an address
     assert [entry["log_level"] for entry in logs] == ["warning", "warning"]
-
-
-@pytest.mark.parametrize(
-    ("sink", "hangs_s", "says"),
-    [
-        (PortAudioSink(), 29.0, None),
-        (PortAudioSink(), 31.0, "the sound system has not answered for 31 s"),
-        (NullSink(), 31.0, None),
-    ],
-)
-def test_what_only_a_new_process_mends(
-    monkeypatch: pytest.MonkeyPatch, sink: Sink, hangs_s: float, says: str | None
-) -> None:
-    monkeypatch.setattr(PortAudioSink, "hangs_s", hangs_s)
-    assert complaint(sink) == says
 
 
 async def test_the_program_tells_its_life(tmp_path: Path) -> None:
