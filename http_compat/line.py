@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import trio
 
 from engine.audio import SAMPLE_RATE
-from engine.errors import Overloaded
+from engine.errors import EngineError, Overloaded
 
 #: Longer than nearly all sentences, so that these are made in their order; made in half the time.
 IN_HAND_S = 10.0
@@ -57,6 +57,14 @@ class Place:
             self.passed.set()
 
 
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """One request that has not been let in."""
+
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    dismissal: EngineError | None = None
+
+
 @dataclass(slots=True)
 class _Queue:
     patience_s: float
@@ -85,14 +93,14 @@ class Line:
     def __init__(self, *, at_once: int, waiting: int) -> None:
         self._slots = trio.CapacityLimiter(at_once)
         self._most = waiting
-        self._waiting = 0
+        self._waiters: set[_Waiter] = set()
         self._live = _Queue(PATIENCE_S, IN_HAND_S)
         self._batch = _Queue(BATCH_PATIENCE_S, math.inf)
 
     @property
     def waiting(self) -> int:
         """How many wait."""
-        return self._waiting
+        return len(self._waiters)
 
     @property
     def inside(self) -> int:
@@ -105,25 +113,41 @@ class Line:
 
         Raises:
             Overloaded: as many wait as may.
+            EngineError: those who waited were dismissed.
         """
         queue = self._batch if batch else self._live
-        waits = not (queue.free and self._slots.available_tokens)
-        if waits and self._waiting >= self._most:
+        if queue.free and self._slots.available_tokens:
+            place = await self._let_in(queue)
+        elif self.waiting < self._most:
+            place = await self._wait(queue)
+        else:
             raise Overloaded(
-                f"There are {self._waiting} requests for speech in line, and more may not wait; "
+                f"There are {self.waiting} requests for speech in line, and more may not wait; "
                 "try again in a moment.",
                 retry_after_ms=RETRY_MS,
             )
-        self._waiting += waits
-        try:
-            place = await self._let_in(queue)
-        finally:
-            self._waiting -= waits
         try:
             yield place
         finally:
             place.passed.set()
             self._slots.release_on_behalf_of(place)
+
+    def dismiss(self, error: EngineError) -> None:
+        """Tells those who wait what the one before them was told: it would be the same for them."""
+        for waiter in self._waiters:
+            waiter.dismissal = type(error)(error.message, retry_after_ms=error.retry_after_ms)
+            waiter.scope.cancel()
+
+    async def _wait(self, queue: _Queue) -> Place:
+        waiter = _Waiter()
+        self._waiters.add(waiter)
+        try:
+            with waiter.scope:
+                return await self._let_in(queue)
+        finally:
+            self._waiters.discard(waiter)
+        assert waiter.dismissal is not None  # nobody else cancels the scope
+        raise waiter.dismissal
 
     async def _let_in(self, queue: _Queue) -> Place:
         async with queue.head:

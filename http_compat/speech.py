@@ -16,7 +16,7 @@ from quart import Response
 
 from engine.audio import ms_to_samples, silence
 from engine.config import Settings
-from engine.errors import EngineError, UnknownVoice
+from engine.errors import EngineError, NotReady, UnknownVoice
 from engine.request import Event, Frame, Marks, Speak, VoiceInfo
 
 from . import errors, schema, sse
@@ -76,6 +76,9 @@ class Speech:
             spoken = await current.resources.enter_async_context(self._speak(order.speech))
         except UnknownVoice as error:
             raise await self._with_names(error) from None
+        except NotReady as error:
+            self.line.dismiss(error)
+            raise
         sound = await current.resources.enter_async_context(aclosing(_sound(spoken, place)))
         encoding = _Encoding(order, sound, current.resources)
         await encoding.begin()

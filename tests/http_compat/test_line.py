@@ -11,10 +11,11 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
+from quart_trio import QuartTrio
 from trio.testing import MockClock
 
 from engine.audio import SAMPLE_RATE
-from engine.errors import Overloaded
+from engine.errors import EngineError, NotReady, Overloaded
 from engine.request import Event, SpeechRequest
 from http_compat.line import BATCH_PATIENCE_S, IN_HAND_S, PATIENCE_S, RETRY_MS, Line, Place
 from tests.support.tone import ToneVoice
@@ -176,6 +177,31 @@ def test_whatever_happens_all_are_let_in_in_their_order(
     trio.run(play)
 
 
+async def test_those_who_wait_can_be_dismissed() -> None:
+    errors: list[EngineError] = []
+
+    async def wait(line: Line) -> None:
+        try:
+            async with line.place():
+                pass
+        except EngineError as error:
+            errors.append(error)
+
+    async with crowd() as people:
+        await people.come("a")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait, people.line)
+            nursery.start_soon(wait, people.line)
+            await trio.testing.wait_all_tasks_blocked()
+            people.line.dismiss(NotReady("Not there.", retry_after_ms=5))
+        assert [(error.message, error.retry_after_ms) for error in errors] == [
+            ("Not there.", 5)
+        ] * 2
+        await people.go("a")
+        await people.come("b")  # who comes later tries for himself
+        assert people.order == ["a", "b"]
+
+
 # --- over HTTP -------------------------------------------------------------------------------
 
 
@@ -216,6 +242,32 @@ async def test_a_burst_beyond_the_line_is_told_to_come_back(autojump_clock: Mock
         for _ in range(9):
             nursery.start_soon(sentence)
     assert sorted(statuses) == [200] * 5 + [429] * 4
+
+
+async def test_an_engine_that_is_not_there_is_asked_once_for_all_who_wait(
+    autojump_clock: MockClock,
+) -> None:
+    """It takes a second to find out, and nobody waits for the seconds of the others."""
+
+    class Absent(ToneVoice):
+        @asynccontextmanager
+        async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:  # type: ignore[override]
+            await trio.sleep(1)
+            raise NotReady("Not there.")
+            yield
+
+    app = Engine(Absent()).app()
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(expect_not_ready, app)
+    assert trio.current_time() == 1
+
+
+async def expect_not_ready(app: QuartTrio) -> None:
+    reply = await ask(app, "POST", SPEECH, JSON, b'{"input": "One."}')
+    assert reply.status == 503
+    assert told(reply)["code"] == "engine_unavailable"
+    assert reply.headers["Retry-After"] == "1"
 
 
 async def test_who_leaves_while_in_line_is_never_spoken_for(autojump_clock: MockClock) -> None:
