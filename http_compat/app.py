@@ -6,7 +6,7 @@ address of the OpenAI API is there without its `/v1` too, for users who leave it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -60,6 +60,7 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     _guard(app, policy)
+    _allow_pages(app, settings.origins)
     _tell_errors(app)
     _add_speech(app, Speech(speak, voices, settings))
     _add_lists(app, voices)
@@ -82,13 +83,38 @@ def _guard(app: QuartTrio, policy: Policy) -> None:
         )
         refused = security.foreigner(policy, offer)
         # On loopback any key does, also none: clients of OpenAI send what their user made up.
-        if refused is None and policy.exposed and request.path in _SPEECH:
+        asks = request.method != "OPTIONS"  # a browser's own question, without the page's key
+        if refused is None and policy.exposed and asks and request.path in _SPEECH:
             refused = security.unauthorized(policy, offer)
         return _error(errors.answer(refused.error)) if refused else None
 
     @app.after_request
     async def name_request(response: Response) -> Response:
         response.headers["x-request-id"] = exchange().id
+        return response
+
+
+#: for how long a browser need not ask again whether a page may
+ALLOWED_S = 600
+
+
+def _allow_pages(app: QuartTrio, origins: Collection[str]) -> None:
+    """Lets the pages that the settings name read the answers; strangers were refused before."""
+
+    @app.after_request
+    async def allow(response: Response) -> Response:
+        origin = request.headers.get("Origin", "")
+        if origin not in origins:
+            return response
+        response.headers["Access-Control-Allow-Origin"] = origin
+        response.headers["Vary"] = "Origin"
+        if request.method == "OPTIONS":
+            wanted = request.headers.get("Access-Control-Request-Headers", "Content-Type")
+            response.headers["Access-Control-Allow-Headers"] = wanted
+            response.headers["Access-Control-Allow-Methods"] = "GET, POST"
+            response.headers["Access-Control-Max-Age"] = str(ALLOWED_S)
+        else:
+            response.headers["Access-Control-Expose-Headers"] = "*"
         return response
 
 

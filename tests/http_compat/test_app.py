@@ -292,6 +292,44 @@ async def test_strangers_are_refused(
     assert voice.segments_made == 0
 
 
+PAGE = "https://page.example"
+
+
+async def test_pages_that_the_settings_name_may_read_the_answers(
+    autojump_clock: MockClock,
+) -> None:
+    app = Engine().app(settings=defaults(origins=[PAGE], host="192.168.1.5", token=TOKEN))
+    asked = {
+        **HOST,
+        "Origin": PAGE,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,x-stainless-os",
+    }
+    preflight = await ask(app, "OPTIONS", SPEECH, asked)
+    assert preflight.status == 200
+    assert preflight.headers["Access-Control-Allow-Origin"] == PAGE
+    assert preflight.headers["Access-Control-Allow-Headers"] == "authorization,x-stainless-os"
+    assert "POST" in preflight.headers["Access-Control-Allow-Methods"]
+    body = {"input": "One."}
+    spoken = await post(app, body, Origin=PAGE, Authorization=f"Bearer {TOKEN}")
+    assert spoken.status == 200
+    refused = await post(app, body, Origin=PAGE)
+    assert refused.status == 401
+    for reply in (spoken, refused):  # a page may read an error too
+        assert reply.headers["Access-Control-Allow-Origin"] == PAGE
+        assert reply.headers["Vary"] == "Origin"
+
+
+async def test_other_pages_read_nothing(autojump_clock: MockClock) -> None:
+    app = Engine().app()
+    own = await post(app, {"input": "One."}, Origin=f"http://localhost:{PORT}")
+    assert own.status == 200
+    assert "Access-Control-Allow-Origin" not in own.headers
+    strange = await ask(app, "OPTIONS", SPEECH, {**HOST, "Origin": PAGE})
+    assert strange.status == 403
+    assert "Access-Control-Allow-Origin" not in strange.headers
+
+
 async def test_an_early_answer_waits_for_the_rest_of_the_body(autojump_clock: MockClock) -> None:
     """But not for ever: a client may never send it."""
     headers = {**JSON, "Origin": "http://evil.example"}
