@@ -218,6 +218,12 @@ class Settings(BaseSettings):
     # how the player sounds
     sink: Literal["portaudio", "wav", "null"] = Field("portaudio", description="where sound goes")
     device: str | None = Field(None, description="name of the sound device; default: the system's")
+    lead_in_ms: int = Field(
+        0,
+        ge=0,
+        le=1_000,
+        description="silence before speech after a rest; some Bluetooth and HDMI devices swallow it",
+    )
     wav_path: Path = Field(Path("kokoro-live.wav"), description="file of the wav sink")
 
     # what is told

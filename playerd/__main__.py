@@ -50,7 +50,7 @@ def sink_of(settings: Settings) -> Sink:
     """The sink that the settings name; nothing is opened yet."""
     match settings.sink:
         case "portaudio":
-            return PortAudioSink(settings.device)
+            return PortAudioSink(settings.device, lead_in_ms=settings.lead_in_ms)
         case "wav":
             return WavSink(settings.wav_path)
         case "null":

@@ -49,6 +49,8 @@ class Feed:
         fade_by_s: set by the Trio side to fade out and forget the rest: when the last of the fade
             is to have left the device, if possible; None again when that is done.
         faded: how many frames of the ring the last fade had.
+        lead_in_frames: set by the Trio side before a start: so much silence comes before all else;
+            counted down by the audio thread.
         given_up: set by the Trio side when nothing of it is to be heard any more.
         ended: the stream stopped by itself.
         waits: how often the device had played all it had before we gave it the next block, or had
@@ -74,6 +76,7 @@ class Feed:
         self.silent = False
         self.fade_by_s: float | None = None
         self.faded = 0
+        self.lead_in_frames = 0
         self.given_up = False
         self.ended = False
         self.waits = 0
@@ -128,6 +131,17 @@ class Feed:
         mono = block
         if self._channels > 1:
             mono = memoryview(bytearray(len(block) // self._channels))
+        led = min(self.lead_in_frames, pcm_samples(mono))
+        mono[: led * SAMPLE_BYTES] = silence(led)
+        self.lead_in_frames -= led
+        self._silence += led
+        self._hand(mono[led * SAMPLE_BYTES :], dac_s + led / self.rate, anew=anew)
+        if self._channels > 1:
+            frames = np.frombuffer(block, PCM_DTYPE).reshape(-1, self._channels)
+            frames[:] = np.frombuffer(mono, PCM_DTYPE)[:, None]
+
+    def _hand(self, mono: memoryview, dac_s: float, *, anew: bool) -> None:
+        """Fills what follows a lead-in: with the ring's frames, and with silence after them."""
         fade_by_s = self.fade_by_s
         if fade_by_s is None:
             given = self.ring.read_into(mono)
@@ -141,9 +155,6 @@ class Feed:
             self._last = 0 if faded else int(np.frombuffer(mono[:given], PCM_DTYPE)[-1])
             self._decay = b""
         self._fill_up(mono[given:])
-        if self._channels > 1:
-            frames = np.frombuffer(block, PCM_DTYPE).reshape(-1, self._channels)
-            frames[:] = np.frombuffer(mono, PCM_DTYPE)[:, None]
         handed = pcm_samples(mono[:given])
         if anew:
             self.mark_before = (0, 0.0)

@@ -51,6 +51,8 @@ DEFAULT_POLL_S = 1.0
 CALL_LIMIT_S = 3.0
 #: the same for starting, aborting and closing a stream, which take one or two
 QUICK_LIMIT_S = 0.4
+#: A device that has played nothing for so long may have gone to sleep.
+RESTED_S = 5.0
 #: how long the list of devices may take, which takes about half a second
 LIST_LIMIT_S = 5.0
 
@@ -60,6 +62,7 @@ class PortAudioSink:
 
     Args:
         device: which one is `wanted` at first.
+        lead_in_ms: so much silence comes first whenever the device has rested.
         default_output: gives what is the system's default, if PortAudio does not follow it.
         asleep_s: gives for how long the machine has been asleep, as `sleep.asleep_s`.
     """
@@ -70,6 +73,7 @@ class PortAudioSink:
         self,
         device: str | None = None,
         *,
+        lead_in_ms: int = 0,
         default_output: Callable[[], int | None] = coreaudio.default_output,
         asleep_s: Callable[[], float] = sleep.asleep_s,
     ) -> None:
@@ -81,6 +85,7 @@ class PortAudioSink:
         self._worker = Worker()
         self._output = Output()
         self._feed = Feed(1)
+        self._lead_in_s = lead_in_ms / 1000
         self._prime_frames = 0
         self._unheard = Unheard()
         self._heard = 0  # as was last said
@@ -331,6 +336,8 @@ class PortAudioSink:
             with trio.CancelScope(shield=True):
                 await self._open(fresh=bool(slept_s) or self._moved)
             return
+        rested = time.monotonic() - self._feed.called_s > RESTED_S
+        self._feed.lead_in_frames = round(self._lead_in_s * self._feed.rate) if rested else 0
         try:
             await self._quick(partial(self._output.start, self._feed))
         except DeviceUnavailable:

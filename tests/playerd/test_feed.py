@@ -72,6 +72,44 @@ def test_blocks_come_out_as_they_went_in_and_then_silence() -> None:
     assert block(feed) == bytes(2 * BLOCK)
 
 
+# --- silence first ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("frames", [1, 479, BLOCK, BLOCK + 200, 7200])
+def test_a_lead_in_comes_first_and_is_nobodys_sample(
+    clock: Clock, frames: int, channels: int
+) -> None:
+    feed = Feed(ms_to_samples(400), channels=channels)
+    pcm = noise(100)
+    feed.ring.write(pcm)
+    feed.begin()
+    feed.lead_in_frames = frames
+    heard = b""
+    while feed.waiting_frames:
+        assert not feed.silent
+        out = bytearray(2 * channels * BLOCK)
+        feed.callback(out, BLOCK, Times(), Status())
+        heard += np.frombuffer(out, PCM_DTYPE)[::channels].tobytes()
+        handed = max(len(heard) // 2 - frames, 0)
+        if 0 < handed < len(pcm) // 2:
+            assert feed.mark == near(handed, clock.now_s + 0.1)
+        clock.now_s += 0.02
+    assert heard.rstrip(bytes(1)) == (bytes(2 * frames) + pcm).rstrip(bytes(1))
+    assert feed.mark[0] == len(pcm) // 2
+
+
+def test_a_stop_within_a_lead_in_is_heard_by_nobody() -> None:
+    feed = Feed(ms_to_samples(400))
+    feed.ring.write(noise(100))
+    feed.lead_in_frames = 2 * BLOCK
+    assert block(feed) == bytes(2 * BLOCK)
+    feed.fade_by_s = math.inf
+    assert block(feed) + block(feed) == bytes(4 * BLOCK)
+    assert feed.fade_by_s is None
+    assert (feed.faded, feed.mark[0], feed.waiting_frames) == (0, 0, 0)
+
+
 # --- speech that breaks off -------------------------------------------------------------------
 
 LOUD = st.integers(-32768, 32767)

@@ -752,6 +752,51 @@ async def test_a_device_that_takes_nothing(library: Library, mock_clock: MockClo
     assert len(library.asked) == len(set(library.asked)) == 6
 
 
+# --- silence first ----------------------------------------------------------------------------
+
+
+async def test_silence_comes_first_whenever_the_device_has_rested(
+    library: Library, mock_clock: MockClock
+) -> None:
+    sink = PortAudioSink(lead_in_ms=200)
+    machine = Machine(library, sink)
+
+    async def silence_before_a_word() -> int:
+        before = len(library.stream.heard)
+        await machine.write(WORD)
+        assert sink.written_samples - sink.heard_samples <= ms_to_samples(100)
+        await machine.drain()
+        heard = bytes(library.stream.heard[before:])
+        at = heard.index(WORD)
+        assert not any(heard[:at])
+        return at // 2
+
+    await machine.finish(sink.open)
+    assert await silence_before_a_word() == ms_to_samples(200)
+    await machine.run(4.0)
+    await machine.drain()  # nothing to do; it goes on resting
+    assert await silence_before_a_word() == 0
+    await machine.run(6.0)
+    await machine.drain()
+    assert await silence_before_a_word() == ms_to_samples(200)
+    assert sink.heard_samples == sink.written_samples == 3 * ms_to_samples(100)
+    await machine.run(6.0)
+    await machine.write(WORD)
+    assert await machine.finish(sink.stop) == 3 * ms_to_samples(100)
+    await machine.finish(sink.aclose)
+    await machine.finish(sink.open)
+    assert await silence_before_a_word() == ms_to_samples(200)
+
+
+async def test_without_being_asked_for_no_silence_comes_first(
+    library: Library, mock_clock: MockClock
+) -> None:
+    machine = Machine(library, PortAudioSink())
+    await _playing(machine, WORD)
+    await machine.drain()
+    assert bytes(library.stream.heard).startswith(WORD)
+
+
 # --- what was heard so far --------------------------------------------------------------------
 
 
