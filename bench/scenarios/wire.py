@@ -41,7 +41,7 @@ async def run(options: Options) -> Report:
     """All rounds together for the first frame, medians for the others."""
     firsts: dict[str, list[float]] = {"port": [], "connection": [], "no socket": []}
     floods, trips = [], []
-    async with _server() as (url, token):
+    async with server() as (url, token):
         speak, alone = WebSocketSpeak(url, token), StampingVoice()
         async with connect(url, token=token) as (connection, _):
             await _first_ms(speak)
@@ -87,7 +87,7 @@ async def run(options: Options) -> Report:
 
 
 @asynccontextmanager
-async def _server() -> AsyncIterator[tuple[str, str]]:
+async def server() -> AsyncIterator[tuple[str, str]]:
     """URL and token of a server in a process of its own."""
     token = secrets.token_urlsafe(32)
     process = await trio.lowlevel.open_process(

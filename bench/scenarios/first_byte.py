@@ -1,0 +1,130 @@
+"""What HTTP and the containers cost on loopback, with a voice that costs nothing.
+
+From the moment the voice hands its first frame over, through the WebSocket, to when a client has
+the first byte of sound: of every container, as audio and as events, in turn. Client and HTTP server
+share one process here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+import httpx
+import numpy as np
+import trio
+
+from bench import machine
+from bench.report import Options, Report, at_most
+from bench.scenarios import wire
+from bench.workers.wire import time_in
+from engine import config
+from engine.process import open_listeners, set_up_logging
+from engine.request import Event, Frame, Speak, SpeechRequest, VoiceInfo
+from http_compat import server
+from http_compat.app import create_app
+from http_compat.schema import Format
+from wsproto_api import messages, security
+from wsproto_api.speak import WebSocketSpeak
+
+#: ms after the engine's first frame, 95th percentile
+TARGETS = {Format.PCM: 15, Format.WAV: 15, Format.MP3: 80, Format.OPUS: 80}
+
+#: requests of each kind in a round
+REQUESTS = 20
+
+
+class Watched:
+    """A `Speak` that keeps when the engine handed its last first frame over."""
+
+    def __init__(self, speak: Speak) -> None:
+        self.first_s = 0.0
+        self._speak = speak
+
+    @asynccontextmanager
+    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+        """See `Speak`."""
+        async with self._speak(request) as events, aclosing(self._noting(events)) as noted:
+            yield noted
+
+    async def _noting(self, events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
+        async for event in events:
+            if isinstance(event, Frame) and event.first:
+                self.first_s = time_in(event)
+            yield event
+
+
+async def run(options: Options) -> Report:
+    """All rounds together."""
+    kinds = [(container, way) for container in Format for way in ("audio", "sse")]
+    found: dict[tuple[Format, str], list[float]] = {kind: [] for kind in kinds}
+    async with wire.server() as (url, token), trio.open_nursery() as nursery:
+        watched = Watched(WebSocketSpeak(url, token))
+        listeners = await open_listeners("127.0.0.1", 0)
+        port = listeners[0].socket.getsockname()[1]
+        settings = config.load({"http_port": port, "log_level": "error"}, environ={}).settings
+        set_up_logging(settings)
+        app = create_app(
+            watched,
+            _no_voices,
+            _no_status,
+            settings=settings,
+            policy=security.policy(settings, port=port, token=token),
+        )
+        await nursery.start(server.serve, app, listeners)
+        base = f"http://127.0.0.1:{port}/v1/"
+        async with httpx.AsyncClient(base_url=base, trust_env=False) as client:
+            for kind in kinds:  # warm
+                await _first_ms(client, watched, *kind)
+            for number in range(options.rounds):
+                options.tell(f"round {number + 1} of {options.rounds}")
+                for _ in range(REQUESTS):
+                    for kind in kinds:
+                        found[kind].append(await _first_ms(client, watched, *kind))
+        nursery.cancel_scope.cancel()
+    rows = [
+        {
+            "container": str(container),
+            "as": way,
+            **{
+                f"ms_{name}": round(float(np.percentile(ms, at)), 2)
+                for name, at in (("median", 50), ("95 %", 95), ("most", 100))
+            },
+        }
+        for (container, way), ms in found.items()
+    ]
+    notes = [
+        at_most(
+            f"ms to the first byte of {container}, 95 %,",
+            float(np.percentile(found[container, "audio"], 95)),
+            target,
+        )
+        for container, target in TARGETS.items()
+    ]
+    return Report(
+        rows=rows,
+        document={"machine": machine.record(), "rows": rows},
+        notes=[f"{options.rounds * REQUESTS} requests of each kind.", *notes],
+        raw={"ms": {f"{container} {way}": ms for (container, way), ms in found.items()}},
+    )
+
+
+async def _first_ms(
+    client: httpx.AsyncClient, watched: Watched, container: Format, way: str
+) -> float:
+    body = {"input": wire.TEXT, "response_format": str(container), "stream_format": way}
+    first_s = 0.0
+    async with client.stream("POST", "audio/speech", json=body) as response:
+        response.raise_for_status()
+        async for _ in response.aiter_raw():
+            first_s = first_s or time.perf_counter()
+    return (first_s - watched.first_s) * 1000
+
+
+async def _no_voices() -> Sequence[VoiceInfo]:
+    return ()
+
+
+async def _no_status() -> messages.Status:
+    raise NotImplementedError
