@@ -106,8 +106,9 @@ async def test_websocket_and_http_carry_the_same_samples(up: Up) -> None:
 
 
 async def test_the_player_speaks_and_says_when_it_was_heard(up: Up) -> None:
-    vocabularies = {"client": messages.PLAYER_CLIENT, "server": messages.PLAYER_SERVER}
-    async with connect(up.player, token=TOKEN, **vocabularies) as (player, ready):
+    async with connect(
+        up.player, token=TOKEN, client=messages.PLAYER_CLIENT, server=messages.PLAYER_SERVER
+    ) as (player, ready):
         assert isinstance(ready, messages.PlayerReady)
         await player.send(messages.PlayerSpeak(text="Well done.", id="a", key="k"))
         seen: list[msgspec.Struct] = []
