@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 import trio
+from openai import DefaultHttpxClient, OpenAI
 
 from engine.audio import from_pcm
 from engine.request import SpeechRequest
@@ -103,6 +104,55 @@ async def test_websocket_and_http_carry_the_same_samples(up: Up) -> None:
         response = await client.post(f"{up.http}/audio/speech", json=body)
     assert response.content == heard.pcm
     assert np.abs(heard.audio).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    ("voice", "same_as"),
+    [
+        ("nova", "af_nova"),
+        ("af_heart(2)+am_michael(1)", "af_heart:66.67,am_michael:33.33"),
+        ("af_heart:60,am_michael:40", "am_michael*0.4+af_heart*0.6"),
+    ],
+)
+async def test_a_voice_has_many_names(up: Up, voice: str, same_as: str) -> None:
+    """By OpenAI's own SDK, which knows nothing of ours."""
+
+    def speak(name: str) -> bytes:
+        with OpenAI(
+            base_url=up.http, api_key="none", http_client=DefaultHttpxClient(trust_env=False)
+        ) as sdk:
+            return sdk.audio.speech.create(
+                model="tts-1", voice=name, input="Two names.", response_format="pcm"
+            ).content
+
+    sound, same, other = [
+        await trio.to_thread.run_sync(speak, name) for name in (voice, same_as, "bf_emma")
+    ]
+    assert sound == same != other
+
+
+async def test_a_client_that_leaves_ends_the_engines_work(up: Up) -> None:
+    async with httpx.AsyncClient(timeout=120, trust_env=False) as client:
+        server = httpx.URL(up.http)
+        data = msgspec.json.encode({"input": LONG_TEXT * 5, "response_format": "pcm"})
+        async with await trio.open_tcp_stream("127.0.0.1", server.port or 0) as leaving:
+            await leaving.send_all(
+                b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+                % (server.port or 0, len(data))
+                + data
+            )
+            assert (await leaving.receive_some()).startswith(b"HTTP/1.1 200")
+            assert await streams(client, up) == 1
+        with trio.fail_after(10):  # one window on a slow machine
+            while await streams(client, up):  # noqa: ASYNC110 - it is another process
+                await trio.sleep(0.01)
+
+
+async def streams(client: httpx.AsyncClient, up: Up) -> int:
+    """How many the engine is making."""
+    health = await client.get(up.http.removesuffix("/v1") + "/health")
+    return int(health.json()["engine"]["streams"])
 
 
 async def test_the_player_speaks_and_says_when_it_was_heard(up: Up) -> None:
