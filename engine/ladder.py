@@ -90,6 +90,10 @@ class Costs:
                 more = 2 * (CONTEXT_ONE + CONTEXT_TWO) * self._one_s
                 return one + two + more + 2 * CONTEXT_TWO * self._two_s
 
+    def exact_s(self, columns: int) -> float:
+        """Seconds that all steps of a segment are going to take, about."""
+        return self.of(Step(Kind.WHOLE, 0, columns))
+
     def took(self, step: Step, seconds: float) -> None:
         """Learns from a step; other programs take and leave the processor."""
         ratio = seconds / max(self._plain(step), 1e-6)

@@ -50,8 +50,8 @@ from engine.request import (
 )
 from engine.text.passage import Passage
 from engine.text.reader import Reader
-from engine.text.segment import Mark, Segment, Segmenter
-from engine.utterance import Speech, Utterance, Voicing
+from engine.text.segment import Mark, Segment, Segmenter, divided
+from engine.utterance import Manner, Speech, Utterance, Voicing
 
 log = structlog.get_logger("engine")
 
@@ -155,7 +155,7 @@ async def run(utterance: Utterance, voicing: Voicing) -> AsyncIterator[Running]:
 
 
 class _Supply:
-    """Whether there is enough in hand to prepare the segment after the one that is decoded.
+    """What the listener has in hand, and so when the next segment is prepared, and how long it is.
 
     A pass over a segment is the longest turn in the lane, and nobody else may ask for the lane in
     the moment between two windows: so it would come between the first two, and the listener would
@@ -169,16 +169,30 @@ class _Supply:
     def __init__(self, pace: Pace, *, wanted: bool) -> None:
         self.pace = pace
         self._wanted = wanted
+        self._begun = False
         self._decoding = 0  # segments that were prepared and are not decoded yet
         self._changed = trio.lowlevel.ParkingLot()
 
-    async def enough(self, seconds: float) -> None:
-        """Waits until so much is in hand, or nothing is left to decode."""
-        while self._wanted and self._decoding and self.pace.lead_s(trio.current_time()) < seconds:
+    async def room(self, phonemes: int, reach: Callable[[float], int]) -> int:
+        """How many of the phonemes that come next may be one segment.
+
+        Waits until that is all of them, or there is nothing left to decode: then what is in hand
+        only gets less. For the first segment nobody has anything in hand.
+
+        Args:
+            phonemes: how many there are.
+            reach: gives for a lead in seconds how many are in time.
+        """
+        while self._wanted and self._begun:
+            reached = reach(self.pace.lead_s(trio.current_time()))
+            if reached >= phonemes or not self._decoding:
+                return reached
             await self._changed.park()
+        return phonemes
 
     def prepared(self) -> None:
         """A segment is ready to be decoded."""
+        self._begun = True
         self._decoding += 1
 
     def decoded(self) -> None:
@@ -304,20 +318,36 @@ async def _speech(
             if isinstance(segment, Flushed):
                 yield segment
                 continue
-            asked = ms_to_samples(segment.silence_ms)
-            if not segment.phonemes:
-                yield _Spoken(segment, None, asked)
-                continue
-            await supply.enough(voicing.pass_s(segment.phonemes))
-            voice, speed = utterance.manner.voice, utterance.manner.speed
-            speech = await voicing.prepare(
-                segment.phonemes, voice, speed, pace, batch=utterance.batch
-            )
-            scale = request.options.pause_scale
-            pause = max(asked, timing.pause_samples(segment.pause, speed, scale))
-            pace.planned(pause + speech.samples)
-            supply.prepared()
-            yield _Spoken(segment, speech, pause)
+            rest: Segment | None = segment
+            while rest is not None:
+                segment, rest = await _in_time(rest, utterance.manner, voicing, supply)
+                asked = ms_to_samples(segment.silence_ms)
+                if not segment.phonemes:
+                    yield _Spoken(segment, None, asked)
+                    continue
+                voice, speed = utterance.manner.voice, utterance.manner.speed
+                speech = await voicing.prepare(
+                    segment.phonemes, voice, speed, pace, batch=utterance.batch
+                )
+                scale = request.options.pause_scale
+                pause = max(asked, timing.pause_samples(segment.pause, speed, scale))
+                pace.planned(pause + speech.samples)
+                supply.prepared()
+                yield _Spoken(segment, speech, pause)
+
+
+async def _in_time(
+    segment: Segment, manner: Manner, voicing: Voicing, supply: _Supply
+) -> tuple[Segment, Segment | None]:
+    """As much of a segment as is in time, when it is time for it; and the rest of it."""
+    phonemes = segment.phonemes
+    if not phonemes:
+        return segment, None
+
+    def reach(lead_s: float) -> int:
+        return voicing.reach(phonemes, manner.voice, manner.speed, lead_s)
+
+    return divided(segment, await supply.room(len(phonemes), reach))
 
 
 async def _decode(

@@ -85,8 +85,18 @@ class Voicing(Protocol):
         """Words with phonemes that the model knows; none if there is nothing to speak."""
         ...
 
-    def pass_s(self, phonemes: str) -> float:
-        """About how long the model will be busy with `prepare`, in one go."""
+    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
+        """How many of these phonemes a segment may have, so that it comes in time.
+
+        Args:
+            phonemes: which come next.
+            voice: that will speak them …
+            speed: … and how fast.
+            lead_s: what the listener has in hand.
+
+        Returns:
+            At least 1; more than there are is all.
+        """
         ...
 
     async def prepare(

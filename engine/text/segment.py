@@ -3,13 +3,14 @@
 The reader cuts the text into passages; the front end makes words with phonemes of each; a
 `Segmenter` puts them together again. The first segment is short, because it decides how soon there
 is sound, but not so short that the model speaks it badly. Later ones are whole sentences, several
-if they are short, and never of two paragraphs.
+if they are short, and never of two paragraphs. Where there is no time for that, a segment is
+`divided` again: only boundaries change, never what is said.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
@@ -31,6 +32,8 @@ HARD_LIMIT = 260
 #: a word with more sounds is cut, and a row of more marks too, so that the limits can be kept
 WORD_LIMIT = 60
 MARKS_LIMIT = 8
+#: a part of a divided segment has at least so many phonemes, about a second
+PART_FLOOR = 15
 
 #: words that begin a phrase: where nothing better is, the text is cut before one of them
 _JOINTS = """
@@ -40,6 +43,8 @@ _JOINTS = """
     e ma che con senza di da per mas com sem em
 """
 _IS_JOINT = frozenset(_JOINTS.split())
+#: how good a comma is as a place to cut; less is between two words
+_AT_MARK = 2
 
 
 class Mark(Enum):
@@ -77,6 +82,7 @@ class Segment:
             when the next passage has come, so it belongs to the later of the two.
         silence_ms: the pause that the text itself asks for there; the longer of the two counts.
         warnings: what is not spoken as it was written, up to the end of this segment.
+        made_of: its words as they were read.
     """
 
     text: str
@@ -88,6 +94,45 @@ class Segment:
     spoken: str = ""
     silence_ms: float = 0.0
     warnings: tuple[Warn, ...] = ()
+    made_of: tuple[Word, ...] = ()
+
+
+def divided(segment: Segment, limit: int) -> tuple[Segment, Segment | None]:
+    """The first part of a segment, of at most `limit` phonemes, and the rest; None if it is whole.
+
+    It is cut at the strongest boundary in the second half of what is allowed, or before it if there
+    is no mark. No part has less than `PART_FLOOR` phonemes, so the limit may not be kept if it is
+    near to that, or if a word is long.
+    """
+    words = list(segment.made_of)
+    ends = list(accumulate(len(word.phonemes) for word in words))
+    places = [
+        n for n, end in enumerate(ends, 1) if end >= PART_FLOOR and ends[-1] - end >= PART_FLOOR
+    ]
+    if len(segment.phonemes) <= limit or not places:
+        return segment, None
+    strength = _strengths(words, segment.text, segment.start)
+    allowed = [n for n in places if ends[n - 1] <= limit] or places[:1]
+    halfway = ends[allowed[-1] - 1] / 2
+    count = max((n for n in allowed if ends[n - 1] >= halfway), key=lambda n: (strength(n), n))
+    if strength(count) < _AT_MARK:
+        count = max(allowed, key=lambda n: (strength(n), n))
+    start = segment.start
+    cut = start + _boundary(segment.text, words[count - 1].end - start, words[count].start - start)
+    first = replace(
+        _part(segment, words[:count], start, cut),
+        pause=segment.pause,
+        silence_ms=segment.silence_ms,
+        warnings=segment.warnings,
+    )
+    rest = _part(segment, words[count:], cut, segment.end)
+    return first, replace(rest, pause=_closing(first.phonemes))
+
+
+def _part(segment: Segment, words: list[Word], start: int, end: int) -> Segment:
+    offset = segment.start
+    start, end = _trim(segment.text, start - offset, end - offset)
+    return _made(words, segment.text[start:end], offset + start)
 
 
 class Segmenter:
@@ -191,21 +236,14 @@ class Segmenter:
         within = [n for n, end in enumerate(ends, 1) if low <= end <= high]
         if not within:  # long words may leave a hole
             return max((n for n, end in enumerate(ends, 1) if end <= high), default=1)
-        return max(within, key=lambda n: (self._strength(n), -abs(ends[n - 1] - goal)))
-
-    def _strength(self, count: int) -> int:
-        """How good a place it is to cut after so many words."""
-        before, after = self._words[count - 1 : count + 1]
-        mark = _closing(before.phonemes)
-        if mark is Mark.NONE:
-            return int(self._original[after.start : after.end].lower() in _IS_JOINT)
-        return 2 + (Mark.COMMA, Mark.CLAUSE, Mark.SENTENCE).index(mark)
+        strength = _strengths(self._words, self._original, 0)
+        return max(within, key=lambda n: (strength(n), -abs(ends[n - 1] - goal)))
 
     def _release(self, count: int) -> Segment:
         words, self._words = self._words[:count], self._words[count:]
         cut = self._end
         if self._words:
-            cut = self._boundary(words[-1].end, self._words[0].start)
+            cut = _boundary(self._original, words[-1].end, self._words[0].start)
         segment = self._segment(words, *_trim(self._original, self._start, cut))
         self._start = cut
         self._pause = _closing(segment.phonemes)
@@ -214,13 +252,8 @@ class Segmenter:
 
     def _segment(self, words: list[Word], start: int, end: int) -> Segment:
         """These words, and all that is to be told before or with them."""
-        segment = Segment(
-            text=self._original[start:end],
-            start=start,
-            end=end,
-            phonemes="".join(word.phonemes for word in words).rstrip(),
-            words=tuple(_spans(words, start, end)),
-            spoken=" ".join(word.spoken for word in words if word.spoken),
+        segment = replace(
+            _made(words, self._original[start:end], start),
             pause=self._pause,
             silence_ms=self._silence_ms,
             warnings=tuple(self._warnings),
@@ -228,10 +261,39 @@ class Segmenter:
         self._silence_ms, self._warnings = 0.0, []
         return segment
 
-    def _boundary(self, end: int, start: int) -> int:
-        """Where to cut between two words: an opening mark goes to the second."""
-        spaces = [at for at in range(end, start) if self._original[at].isspace()]
-        return spaces[-1] + 1 if spaces else start
+
+def _made(words: list[Word], text: str, start: int) -> Segment:
+    """A segment of these words, whose text begins at `start`; the rest of it is as by default."""
+    end = start + len(text)
+    return Segment(
+        text=text,
+        start=start,
+        end=end,
+        phonemes="".join(word.phonemes for word in words).rstrip(),
+        words=tuple(_spans(words, start, end)),
+        spoken=" ".join(word.spoken for word in words if word.spoken),
+        pause=Mark.START,
+        made_of=tuple(words),
+    )
+
+
+def _strengths(words: list[Word], text: str, start: int) -> Callable[[int], int]:
+    """Gives how good a place it is to cut after so many of the words; `text` begins at `start`."""
+
+    def strength(count: int) -> int:
+        before, after = words[count - 1 : count + 1]
+        mark = _closing(before.phonemes)
+        if mark is Mark.NONE:
+            return int(text[after.start - start : after.end - start].lower() in _IS_JOINT)
+        return _AT_MARK + (Mark.COMMA, Mark.CLAUSE, Mark.SENTENCE).index(mark)
+
+    return strength
+
+
+def _boundary(text: str, end: int, start: int) -> int:
+    """Where to cut between two words: an opening mark goes to the second."""
+    spaces = [at for at in range(end, start) if text[at].isspace()]
+    return spaces[-1] + 1 if spaces else start
 
 
 def _own(words: Iterable[Word], original: str) -> list[Word]:

@@ -42,7 +42,7 @@ class Voicing:
     Attributes:
         words_s: what a sentence takes.
         acoustic_s: what a segment takes.
-        known_s: and what the stages are told that it takes.
+        known_s: and what must be in hand for that; else only a word may be a segment.
         piece_s: what a piece takes.
         piece_samples: length of a piece.
         quiet: samples that are cut off at each end.
@@ -90,8 +90,8 @@ class Voicing:
             warnings.append(Warn("not_spoken", passage.start, passage.end, "Not spoken."))
         return Reading(words, warnings)
 
-    def pass_s(self, phonemes: str) -> float:
-        return self.known_s
+    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
+        return len(phonemes) if lead_s >= self.known_s else 1
 
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,10 +16,12 @@ from engine.text.segment import (
     FIRST_LIMIT,
     FLOOR,
     HARD_LIMIT,
+    PART_FLOOR,
     SOFT_LIMIT,
     Mark,
     Segment,
     Segmenter,
+    divided,
 )
 from engine.text.spanned import Spanned
 from engine.text.words import Word
@@ -301,3 +305,87 @@ def test_flushes_lose_no_word_and_double_none(text: str, places: set[int]) -> No
     spoken = "".join(segment.phonemes for segment in made)
     assert re.sub("[^a-z]", "", spoken) == re.sub("[^a-z]", "", text)
     assert [s.pause for s in made].count(Mark.START) <= 1
+
+
+# --- where there is no time for all of it -------------------------------------------------------
+
+
+def parts(segment: Segment, limits: list[int]) -> list[Segment]:
+    """A segment, divided with one limit after the other, and the last one again and again."""
+    made: list[Segment] = []
+    rest: Segment | None = segment
+    while rest is not None:
+        part, rest = divided(rest, limits[min(len(made), len(limits) - 1)])
+        made.append(part)
+    return made
+
+
+@given(SPEECH, st.lists(st.integers(-5, HARD_LIMIT), min_size=1, max_size=6))
+def test_parts_are_the_segment(text: str, limits: list[int]) -> None:
+    for segment in segmented(text):
+        made = parts(segment, limits)
+        assert [word for part in made for word in part.made_of] == list(segment.made_of)
+        assert " ".join(part.phonemes for part in made) == segment.phonemes
+        chars = [(w.char_start, w.char_end) for part in made for w in part.words]
+        assert chars == [(w.char_start, w.char_end) for w in segment.words]
+        spoken = " ".join(part.spoken for part in made if part.spoken)
+        assert spoken == segment.spoken
+        assert made[0].start == segment.start
+        assert made[-1].end == segment.end
+        assert made[0].pause is segment.pause
+        for before, part in pairwise(made):
+            assert before.end <= part.start
+            assert not re.search("[a-z0-9]", text[before.end : part.start])
+            assert part.pause in (Mark.NONE, Mark.COMMA, Mark.CLAUSE, Mark.SENTENCE)
+        for part in made:
+            assert part.text == text[part.start : part.end] == part.text.strip()
+            sounds_of = [part.phonemes[w.phoneme_start : w.phoneme_end] for w in part.words]
+            assert sounds_of == [text[w.char_start : w.char_end] for w in part.words]
+
+
+@given(SPEECH, st.integers(0, HARD_LIMIT))
+def test_parts_are_neither_longer_than_allowed_nor_too_short(text: str, limit: int) -> None:
+    for segment in segmented(text):
+        made = parts(segment, [limit])
+        longest = max(len(word.phonemes) for word in segment.made_of)
+        for part in made if len(made) > 1 else []:
+            assert len(part.phonemes) >= PART_FLOOR - 1  # a space at its end is not spoken
+        for part in made:
+            assert len(part.phonemes) <= max(limit, 2 * PART_FLOOR + longest)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (HARD_LIMIT, [(f"well, {CLAUSE}, so; {CLAUSE}.", "SENTENCE")]),
+        (78, [(f"well, {CLAUSE}, so;", "SENTENCE"), (f"{CLAUSE}.", "CLAUSE")]),
+        (72, [(f"well, {CLAUSE},", "SENTENCE"), (f"so; {CLAUSE}.", "COMMA")]),
+    ],
+)  # fmt: skip
+def test_parts_end_at_the_strongest_mark_of_the_second_half(
+    limit: int, expected: list[tuple[str, str]]
+) -> None:
+    first = f"{CLAUSE}."
+    _, segment = segmented(f"{first} well, {CLAUSE}, so; {CLAUSE}.")
+    made = [(part.text, part.pause.name) for part in parts(segment, [limit])]
+    assert made == expected
+
+
+def test_parts_end_before_a_small_word_if_there_is_no_mark_at_all() -> None:
+    _, segment = segmented(f"{CLAUSE}. {CLAUSE} and {CLAUSE}.")
+    first, rest = divided(segment, 90)
+    assert rest is not None
+    assert (first.text, first.pause.name) == (CLAUSE, "SENTENCE")
+    assert (rest.text, rest.pause.name) == (f"and {CLAUSE}.", "NONE")
+    # a mark before the half is better than a place between two words behind it
+    _, segment = segmented(f"{CLAUSE}. and so it was, {'letter ' * 20}.")
+    assert divided(segment, 60)[0].text == "and so it was,"
+
+
+def test_what_is_told_before_a_segment_is_told_with_its_first_part() -> None:
+    warning = Warn("not_spoken", 0, 1, "A heart.")
+    _, segment = segmented(f"{CLAUSE}. {CLAUSE}, {CLAUSE}.")
+    first, rest = divided(replace(segment, warnings=(warning,), silence_ms=300.0), 70)
+    assert rest is not None
+    assert (first.warnings, first.silence_ms) == ((warning,), 300.0)
+    assert (rest.warnings, rest.silence_ms) == ((), 0.0)

@@ -1,0 +1,274 @@
+"""Rule G: what a listener hears of engines that are hardly faster than speech. Virtual time."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import trio
+from trio.testing import MockClock
+
+from engine import pipeline
+from engine.audio import SAMPLE_RATE
+from engine.ladder import Costs, Kind, Ladder, Step
+from engine.lane import Pace
+from engine.live import TextFeed
+from engine.model.geometry import COLUMN_SAMPLES
+from engine.reach import Passes, Reach
+from engine.request import Frame, Marks, SegmentStart, SpeechRequest
+from engine.text.segment import Segment
+from engine.turns import Turns
+from engine.utterance import Piece, Speech, Utterance
+from tests.support.reading import Heard, check_stream
+
+from .voicing import Voicing, live_utterance, utterance
+
+TEXT = (
+    "It had rained all week. The river had taken the lower path, two gardens and the bench where "
+    "the men used to play cards, and still it came down, grey and even, as if someone had "
+    "forgotten to turn it off. On Sunday it stopped. We went out without coats and looked at what "
+    "was left of the bridge that our grandfathers had built in one single summer with nothing but "
+    "stones, rope and a good deal of shouting; nobody said a word.\n\n"
+    "The ferry leaves at seven in the morning, and again at four. If the wind comes from the "
+    "north, it may not leave at all: the captain decides that, usually late, and nobody argues "
+    "with her. Last winter we waited for three days. There is a small hotel above the harbour, "
+    "where the rooms are cold but the soup is good, and where every guest has to tell one story "
+    "before he may go to bed. My sister told them about the bear."
+)
+
+#: frames of a phoneme, by turns, and of the silence at each end: as long as the real model's
+FRAMES, EDGE_FRAMES = (2, 2, 3), 15
+#: what the real model takes on the machine of docs/tuning.md: columns of stage one and two, phonemes
+#: of a pass (of 40 and those that are spoken), in seconds; all in all this part of the audio
+ONE_S, TWO_S, PASS_S, RTF = 0.00134, 0.0021, 0.0017, 0.31
+
+
+@dataclass
+class Machine(Voicing):
+    """Takes the time that the real steps would take on a machine of this pace.
+
+    Attributes:
+        rtf: computing per audio, for a segment of 100 phonemes.
+        sigma: how much that differs from one step to the next, as a logarithm.
+    """
+
+    rtf: float = RTF
+    sigma: float = 0.1
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        factor = self.rtf / RTF
+        self._costs = Costs(factor * ONE_S, factor * TWO_S)
+        self._true = Costs(factor * ONE_S, factor * TWO_S)  # which does not learn
+        self._pass_s = factor * PASS_S
+        self._passes = Passes()
+        for _ in range(20):  # it was warmed up
+            self._passes.took(100, self._pass_s * 140)
+        self._reach = Reach(self._costs, self._passes, 0.3)
+        self._turns = Turns()
+        # One for each task: which of two is first, is trio's own chance.
+        self._passing, self._decoding = random.Random(self.seed), random.Random(-self.seed)
+
+    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
+        return self._reach.phonemes(len(phonemes), speed, lead_s)
+
+    async def _works(self, seconds: float, chance: random.Random) -> float:
+        seconds *= math.exp(chance.gauss(0, self.sigma))
+        await trio.sleep(seconds)
+        return seconds
+
+    async def prepare(
+        self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
+    ) -> Speech:
+        due_s = pace.next_due_s(trio.current_time())
+        async with self._turns.turn(deadline_s=due_s, batch=batch):
+            seconds = await self._works(self._pass_s * (40 + len(phonemes)), self._passing)
+        self._passes.took(len(phonemes), seconds)
+        durations = [EDGE_FRAMES, *(FRAMES[n % 3] for n in range(len(phonemes))), EDGE_FRAMES]
+        self._passes.gave(len(phonemes), speed, 2 * sum(durations))
+        return Speech(phonemes, np.array(durations, np.int64), speed, compute_s=seconds)
+
+    async def pieces(self, speech: Speech, pace: Pace, *, batch: bool) -> AsyncGenerator[Piece]:
+        start, stop = speech.span
+        first, last = start // COLUMN_SAMPLES, -(-stop // COLUMN_SAMPLES)
+        ladder = Ladder(2 * int(sum(speech.durations)), first, last, self._costs, 0.3)
+        while not ladder.done:
+            due_s = pace.due_s(trio.current_time())
+            async with self._turns.turn(deadline_s=due_s, batch=batch):
+                step = ladder.next(np.inf if batch else pace.spare_s(trio.current_time()))
+                assert step is not None
+                seconds = await self._works(self._true.of(step), self._decoding)
+            self._costs.took(step, seconds)
+            if step.kind is not Kind.STAGE_ONE:
+                yield Piece(b"\1\1" * _samples(step, start, stop), seconds, start)
+
+
+def _samples(step: Step, start: int, stop: int) -> int:
+    return min(stop, step.stop * COLUMN_SAMPLES) - max(start, step.start * COLUMN_SAMPLES)
+
+
+@dataclass
+class Listened:
+    """What one hears who plays everything the moment it comes.
+
+    Attributes:
+        start_s: when sound begins.
+        holes_s: silence after that, which is not in the stream …
+        holes_in: … and in or before which segment.
+        segments: their texts.
+    """
+
+    heard: Heard
+    start_s: float = 0.0
+    holes_s: list[float] = field(default_factory=list)
+    holes_in: list[int] = field(default_factory=list)
+
+    @property
+    def segments(self) -> list[str]:
+        return [start.text for start in self.heard.of(SegmentStart)]
+
+    def behind_first_s(self) -> float:
+        """Silence that comes when the first segment was heard."""
+        return sum(hole for hole, index in zip(self.holes_s, self.holes_in, strict=True) if index)
+
+
+async def listened(machine: Machine, spoken: Utterance) -> Listened:
+    heard = Heard()
+    found = Listened(heard)
+    began_s = trio.current_time()
+    end_s: float | None = None
+    index = 0
+    async with pipeline.run(spoken, machine) as events:
+        async for event in events:
+            heard.events.append(event)
+            if isinstance(event, SegmentStart):
+                index = event.index
+            if isinstance(event, Frame) and event.samples:
+                now_s = trio.current_time() - began_s
+                if end_s is None:
+                    found.start_s = end_s = now_s
+                if now_s > end_s + 0.001:
+                    found.holes_s.append(now_s - end_s)
+                    found.holes_in.append(index)
+                end_s = max(end_s, now_s) + event.samples / SAMPLE_RATE
+    return found
+
+
+def whole(segment: Segment, limit: int) -> tuple[Segment, Segment | None]:
+    """What the stages do without the rule."""
+    return segment, None
+
+
+def both(
+    monkeypatch: pytest.MonkeyPatch, rtf: float, **fields: object
+) -> tuple[Listened, Listened]:
+    """The same machine without the rule and with it."""
+
+    def run() -> Listened:
+        spoken = utterance(TEXT, budget_s=0.3, **fields)
+        return trio.run(listened, Machine(rtf=rtf), spoken, clock=MockClock(autojump_threshold=0))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "divided", whole)
+        before = run()
+    return before, run()
+
+
+@pytest.mark.parametrize("rtf", [0.1, 0.2, 0.3])
+def test_on_a_quick_machine_nothing_changes(monkeypatch: pytest.MonkeyPatch, rtf: float) -> None:
+    before, after = both(monkeypatch, rtf)
+    assert after.segments == before.segments
+    assert not after.holes_s
+    assert len(after.segments) > 5
+
+
+def test_where_there_is_hardly_any_silence_there_is_hardly_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, after = both(monkeypatch, 0.45)
+    assert after.start_s == before.start_s
+    assert sum(after.holes_s) <= sum(before.holes_s) + 0.15
+    assert len(after.segments) <= len(before.segments) + 2
+
+
+def test_on_a_slow_machine_half_of_the_silence_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = both(monkeypatch, 0.75)
+    assert after.start_s == before.start_s
+    assert after.segments[0] == before.segments[0]
+    assert sum(before.holes_s) > 1.0
+    assert sum(after.holes_s) <= sum(before.holes_s) / 2
+
+
+def test_behind_the_first_segment_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = both(monkeypatch, 0.75)
+    assert before.behind_first_s() > 0.5
+    assert after.behind_first_s() < 0.1
+
+
+def test_on_a_machine_slower_than_speech_silence_comes_in_smaller_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, after = both(monkeypatch, 1.1)
+    assert after.start_s == before.start_s
+    assert max(after.holes_s) <= 0.7 * max(before.holes_s)
+    # There is no time to be had, and each pass takes some.
+    assert sum(after.holes_s) <= 1.4 * sum(before.holes_s)
+
+
+@pytest.mark.parametrize("rtf", [0.75, 1.1])
+def test_what_is_said_does_not_change(monkeypatch: pytest.MonkeyPatch, rtf: float) -> None:
+    before, after = both(monkeypatch, rtf, marks=True)
+    check_stream(after.heard, SpeechRequest(text=TEXT, marks=True, phonemes=True))
+    assert len(after.segments) > len(before.segments)
+    words = [
+        [(word.char_start, word.char_end) for mark in one.heard.of(Marks) for word in mark.words]
+        for one in (before, after)
+    ]
+    assert words[0] == words[1]
+    phonemes = [
+        " ".join(start.phonemes or "" for start in one.heard.of(SegmentStart))
+        for one in (before, after)
+    ]
+    assert phonemes[0] == phonemes[1]
+
+
+def test_nobody_waits_for_a_batch_and_so_it_has_whole_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, after = both(monkeypatch, 1.1, priority="batch")
+    assert after.segments == before.segments
+
+
+@pytest.mark.parametrize("length", [1, 7, 100])
+def test_text_that_came_in_pieces_has_the_same_segments(length: int) -> None:
+    def run(spoken: Utterance) -> Listened:
+        return trio.run(listened, Machine(rtf=0.75), spoken, clock=MockClock(autojump_threshold=0))
+
+    feed = TextFeed(waiting_chars=len(TEXT), total_chars=len(TEXT))
+    for at in range(0, len(TEXT), length):
+        feed.append(TEXT[at : at + length])
+    feed.end()
+    at_once = run(utterance(TEXT, budget_s=0.3))
+    pieces = run(live_utterance(feed, budget_s=0.3))
+    assert pieces.segments == at_once.segments
+    assert pieces.holes_s == at_once.holes_s
+    assert len(pieces.segments) > 8
+
+
+async def test_who_has_paused_has_time_for_whole_segments(autojump_clock: MockClock) -> None:
+    """He tells that he stands still, so that what he has in hand is what was made."""
+    machine = Machine(rtf=0.75)
+    found = Heard()
+    async with pipeline.run(utterance(TEXT, budget_s=0.3), machine) as events:
+        async for event in events:
+            found.events.append(event)
+            if isinstance(event, Frame):
+                events.heard(0, False)
+    playing = await listened(Machine(rtf=0.75), utterance(TEXT, budget_s=0.3))
+    texts = [start.text for start in found.of(SegmentStart)]
+    assert texts[0] == playing.segments[0]
+    assert len(texts) < len(playing.segments)

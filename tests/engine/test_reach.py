@@ -1,0 +1,87 @@
+"""How long the next segment may be, for machines of every pace."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.ladder import Costs
+from engine.reach import Passes, Reach
+
+#: what the steps take on the machine of docs/tuning.md, by its `factor`
+ONE_S, TWO_S, PASS_S = 0.00134, 0.0021, 0.0017
+
+FACTORS = st.floats(0.05, 20.0)
+LEADS = st.floats(0.0, 30.0)
+SPEEDS = st.floats(0.25, 4.0)
+
+
+def machine(factor: float) -> Reach:
+    """A machine that takes so many times as long."""
+    passes = Passes()
+    for _ in range(100):
+        passes.took(100, factor * PASS_S * 140)
+    return Reach(Costs(factor * ONE_S, factor * TWO_S), passes, 0.3)
+
+
+@given(FACTORS, LEADS, SPEEDS, st.integers(1, 260))
+def test_it_is_some_of_them_or_all(factor: float, lead_s: float, speed: float, most: int) -> None:
+    assert 1 <= machine(factor).phonemes(most, speed, lead_s) <= most
+
+
+@given(FACTORS, st.integers(1, 260))
+def test_who_has_much_in_hand_hears_whole_segments(factor: float, most: int) -> None:
+    whole_s = factor * (PASS_S * (40 + most) + 4.6 * (13 + most) * (ONE_S + TWO_S))
+    assert machine(factor).phonemes(most, 1.0, 4 * whole_s + 10) == most
+
+
+def test_the_slower_the_machine_the_shorter_is_what_is_in_time() -> None:
+    reached = [machine(factor).phonemes(200, 1.0, 2.0) for factor in (0.3, 1.0, 1.5, 2.0, 2.5)]
+    assert reached[0] == 200
+    assert reached == sorted(reached, reverse=True)
+    assert 25 <= reached[-1] < 60
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 2.5])
+def test_the_more_is_in_hand_the_longer_it_may_be(factor: float) -> None:
+    reached = [machine(factor).phonemes(200, 1.0, lead_s) for lead_s in (1.0, 2.0, 4.0, 8.0)]
+    assert reached == sorted(reached)
+    assert reached[0] < reached[-1] == 200
+
+
+@given(FACTORS, st.floats(0.0, 0.2), st.integers(25, 260))
+def test_a_segment_is_never_too_short_to_be_worth_its_pass(
+    factor: float, lead_s: float, most: int
+) -> None:
+    phonemes = machine(factor).phonemes(most, 1.0, lead_s)
+    assert phonemes >= 25
+    takes_s = factor * (PASS_S * (40 + phonemes) + 4.6 * (13 + phonemes) * (ONE_S + TWO_S))
+    length_s = 4.6 * (13 + phonemes) / 80
+    assert takes_s < length_s or phonemes >= min(most, 90)
+
+
+def test_what_cannot_be_in_time_is_short_and_not_shortest() -> None:
+    """Where all is late, a longer segment is worth a tenth of a second."""
+    assert 35 < machine(1.0).phonemes(200, 1.0, 0.0) <= 90
+    assert machine(3.5).phonemes(200, 1.0, 0.0) == 90
+
+
+def test_it_learns_how_long_passes_take_and_how_much_they_give() -> None:
+    passes = Passes()
+    before = passes.seconds(100), passes.columns(100, 1.0)
+    for _ in range(30):
+        passes.took(60, 1.0)
+        passes.gave(60, 1.0, 730)
+    assert passes.seconds(60) == pytest.approx(1.0, rel=0.01)
+    assert passes.columns(60, 1.0) == pytest.approx(730, rel=0.01)
+    assert passes.seconds(100) > before[0]
+    assert passes.columns(100, 1.0) > before[1]
+    assert passes.columns(100, 2.0) == pytest.approx(passes.columns(100, 1.0) / 2, abs=1)
+    passes.took(60, 1e6)  # a machine that slept
+    assert passes.seconds(60) < 3.0
+
+
+def test_the_faster_it_is_spoken_the_less_there_is_to_decode() -> None:
+    slow, quick = (machine(2.0).phonemes(250, speed, 2.0) for speed in (0.7, 1.4))
+    assert slow < quick
