@@ -32,7 +32,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from .audio import pcm_samples
+from .samples import pcm_samples
 
 MIN_SPEED = 0.25
 MAX_SPEED = 4.0
@@ -406,4 +406,16 @@ class Describe(Protocol):
     @property
     def model(self) -> ModelInfo:
         """What speaks."""
+        ...
+
+    def report(self) -> Report:
+        """How it is; at any time, also before it has anything else."""
+        ...
+
+    async def reset(self) -> Reset:
+        """Sets it going anew, after the caller has cancelled all streams.
+
+        Raises:
+            NotReady: there is nothing to reset yet.
+        """
         ...

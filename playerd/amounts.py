@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engine.audio import ms_to_samples
 from engine.errors import InvalidRequest
 from engine.request import MAX_SPEED, MIN_SPEED
+from engine.samples import ms_to_samples
 from wsproto_api.messages import PlayerSeek
 
 #: more than the longest text takes to be spoken

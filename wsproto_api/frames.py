@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import struct
 
-from engine.audio import SAMPLE_BYTES
 from engine.request import Frame
+from engine.samples import SAMPLE_BYTES
 
 from .errors import RemoteProtocolError
 
