@@ -24,7 +24,7 @@ from .app import create_app
 log = structlog.get_logger("http")
 
 #: An engine that does not answer in this time is starting: it listens before it has read its model.
-ENGINE_S = 1.0
+ENGINE_S = 0.8
 
 
 class RemoteEngine:

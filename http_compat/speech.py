@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, aclosing
 from typing import assert_never
 
+import trio
 from quart import Response
 
 from engine.audio import ms_to_samples, silence
@@ -70,8 +71,12 @@ class Speech:
             "chars": len(order.speech.text),
             "format": str(order.format),
         }
-        batch = order.speech.priority == "batch"
-        place = await current.resources.enter_async_context(self.line.place(batch=batch))
+        came_s = trio.current_time()
+        place = await current.resources.enter_async_context(
+            self.line.place(batch=order.speech.priority == "batch")
+        )
+        if waited_ms := round((trio.current_time() - came_s) * 1000):
+            current.facts["waited_ms"] = waited_ms
         try:
             spoken = await current.resources.enter_async_context(self._speak(order.speech))
         except UnknownVoice as error:

@@ -12,13 +12,14 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 from quart_trio import QuartTrio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from engine.audio import SAMPLE_RATE
 from engine.errors import EngineError, NotReady, Overloaded
 from engine.request import Event, SpeechRequest
 from http_compat.line import BATCH_PATIENCE_S, IN_HAND_S, PATIENCE_S, RETRY_MS, Line, Place
-from tests.support.tone import ToneVoice
+from tests.support.tone import WORD_MS, ToneVoice
 
 from .serving import JSON, SPEECH, Engine, ask, calling, defaults, told
 
@@ -225,6 +226,16 @@ async def test_twenty_sentences_at_once_are_finished_in_their_order(
             nursery.start_soon(sentence, number)
             await trio.testing.wait_all_tasks_blocked()
     assert finished == list(range(20))
+
+
+async def test_the_log_says_how_long_somebody_was_in_line(autojump_clock: MockClock) -> None:
+    app = Engine(ToneVoice(rtf=1.0)).app()
+    with capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(ask, app, "POST", SPEECH, JSON, b'{"input": "One two."}')
+    waited = [entry.get("waited_ms") for entry in logs]
+    assert waited == [None, 2 * WORD_MS]
 
 
 async def test_a_burst_beyond_the_line_is_told_to_come_back(autojump_clock: MockClock) -> None:

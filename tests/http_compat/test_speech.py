@@ -259,12 +259,13 @@ async def test_a_failure_after_the_first_sound_breaks_the_body(
 # --- clients that leave ----------------------------------------------------------------------
 
 
-async def test_a_client_that_leaves_ends_the_stream(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("body", [TWO, b'{"input": "One. Two.", "stream_format": "sse"}'])
+async def test_a_client_that_leaves_ends_the_stream(autojump_clock: MockClock, body: bytes) -> None:
     voice = ToneVoice()
     gate = Gate(voice)
     with capture_logs() as logs:
         async with (
-            calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call,
+            calling(Engine(gate).app(), "POST", SPEECH, JSON, body) as call,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(call.read)
@@ -277,10 +278,17 @@ async def test_a_client_that_leaves_ends_the_stream(autojump_clock: MockClock) -
     assert [entry["outcome"] for entry in logs] == ["gone"]
 
 
-async def test_a_client_that_leaves_before_the_first_sound(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(
+    ("before", "fields"),
+    [(0, {}), (0, {"stream_format": "sse"}), (0, {"stream": False}), (1, {"stream": False})],
+)
+async def test_a_client_that_leaves_before_there_is_an_answer(
+    autojump_clock: MockClock, before: int, fields: dict[str, Any]
+) -> None:
     voice = ToneVoice()
-    gate = Gate(voice, before=0)
-    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call:
+    gate = Gate(voice, before=before)
+    body = json.dumps({"input": "One. Two.", **fields}).encode()
+    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, body) as call:
         await gate.reached.wait()
         assert call.status is None  # no header before there is sound
         call.disconnect()
@@ -288,10 +296,13 @@ async def test_a_client_that_leaves_before_the_first_sound(autojump_clock: MockC
     assert voice.active == 0
 
 
-async def test_a_client_that_leaves_while_it_is_sent_to(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("body", [TWO, b'{"input": "One. Two.", "stream_format": "sse"}'])
+async def test_a_client_that_leaves_while_it_is_sent_to(
+    autojump_clock: MockClock, body: bytes
+) -> None:
     voice = ToneVoice()
     gate = Gate(voice, before=9)
-    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, TWO) as call:
+    async with calling(Engine(gate).app(), "POST", SPEECH, JSON, body) as call:
         await call.pieces.receive()
         await trio.testing.wait_all_tasks_blocked()  # the second piece finds nobody
         call.disconnect()
