@@ -83,6 +83,7 @@ class Feed:
         self.failures = 0
         self._channels = channels
         self._silence = 0  # frames of silence since the last one of the ring
+        self._stood_still = False  # since it was started
         self._last = 0  # the last sample of the ring, as loud as it was handed over ...
         self._decay = b""  # ... and what leads from it to silence, as far as that is still to come
         self._on_first_callback = on_first_callback
@@ -98,7 +99,7 @@ class Feed:
         self.mark = self.mark_before = (self.mark[0], 0.0)
         self.called_s = 0.0
         self.silent = self.ended = False
-        self._last, self._decay = 0, b""
+        self._last, self._decay, self._stood_still = 0, b"", False
 
     def callback(self, out: Any, frames: int, times: Any, status: Any) -> None:
         """Called by PortAudio whenever the device wants a block. Never raises."""
@@ -118,7 +119,13 @@ class Feed:
                 self.waits += 1
             # The first block after a start may carry no time at all: then the delay is nonsense.
             delay_s = min(max(times.outputBufferDacTime - times.currentTime, 0.0), 1.0)
-            self._fill(block, now_s + delay_s, anew=late_s > self.depth_s)
+            anew = late_s > self.depth_s
+            self._stood_still |= anew
+            if self._stood_still:
+                # Measured: a server that did not answer for a while may say 0 for seconds; and the
+                # end of speech would be aborted while it is still in the device.
+                delay_s = max(delay_s, self.depth_s + frames / self.rate)
+            self._fill(block, now_s + delay_s, anew=anew)
         except Exception:
             self.failures += 1
             block[:] = bytes(len(block))

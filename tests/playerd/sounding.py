@@ -5,8 +5,10 @@ all processes of a machine share:
 
 * `device`: another device, or another state of it; `name`, `stalled`, `depth_ms`
 * `played`: the samples before `position` have left the device
+* `said`: one of the `words` was played; `took_s` is how long that took from the first sample given
 * `stopped`: after the line `stop`, `cut`, or `stop NAME`, which goes on with the device of that
-  name; `heard`, and how long it `took_s`
+  name; `heard`, how many of these were `faded`, how many were heard `after` the line came, and how
+  long it `took_s`
 * `done`: all was played; `lag_s` is how long the event loop was held up at most
 """
 
@@ -16,6 +18,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,6 +39,11 @@ PIECE_BYTES = ms_to_samples(100) * SAMPLE_BYTES
 TICK_S = 0.005
 
 
+def word(ms: float, n: int) -> bytes:
+    """The n-th of the `words`; every other one ends loudly."""
+    return code(ms / 1000, 10 + n)[: None if n % 2 else -SAMPLE_BYTES]
+
+
 @dataclass(frozen=True)
 class Task:
     """What is to be played.
@@ -44,12 +52,16 @@ class Task:
         seconds: so much of `code(seconds, 1)`; after a stop, half a second of `code(0.5, 2)`.
         device: where; None for the default.
         file: PCM to play instead.
+        words: these pieces of so many milliseconds instead, each when the one before has ended.
+        spins: meanwhile a thread wants the interpreter all the time.
         only: rate and channels that the device takes; it is made to refuse all others.
     """
 
     seconds: float = 2.0
     device: str | None = None
     file: str | None = None
+    words: tuple[float, ...] = ()
+    spins: bool = False
     only: tuple[int, int] | None = None
 
 
@@ -72,13 +84,24 @@ class Sounding:
             pcm = code(self._task.seconds)
             if self._task.file:
                 pcm = await trio.Path(self._task.file).read_bytes()
+            if self._task.spins:
+                threading.Thread(target=spin, daemon=True).start()
             with self._playing:
-                await self._play(pcm)
+                if self._task.words:
+                    await self._say_words(self._task.words)
+                else:
+                    await self._play(pcm)
             if self._stop:
-                began_s = time.monotonic()
+                began_s, before = time.monotonic(), self._sink.heard_samples
                 how, _, name = self._stop.partition(" ")
                 heard = await self._sink.stop(cut=how == "cut")
-                tell("stopped", heard=heard, took_s=time.monotonic() - began_s)
+                tell(
+                    "stopped",
+                    heard=heard,
+                    faded=self._sink.fade_samples,
+                    after=heard - before,
+                    took_s=time.monotonic() - began_s,
+                )
                 if name:
                     self._sink.wanted = name
                     await self._sink.aclose()
@@ -103,6 +126,13 @@ class Sounding:
                 break
             except DeviceUnavailable as error:
                 await self._device.lose(error)
+
+    async def _say_words(self, words: tuple[float, ...]) -> None:
+        await self._sink.open()
+        for n, ms in enumerate(words):
+            began_s = time.monotonic()
+            await self._play(word(ms, n))
+            tell("said", took_s=time.monotonic() - began_s)
 
     async def _follow(self) -> None:
         position = 0
@@ -131,6 +161,12 @@ class Sounding:
             stalled=self._sink.stalled,
             depth_ms=self._sink.depth_ms,
         )
+
+
+def spin() -> None:
+    """Holds the interpreter as often as it gets it."""
+    while True:
+        pass
 
 
 def tell(kind: str, **facts: object) -> None:

@@ -19,8 +19,8 @@ import soxr
 import trio
 from numpy.typing import NDArray
 
-from engine.audio import PCM_DTYPE, SAMPLE_RATE, ms_to_samples
-from tests.playerd.sounding import Child, Task, sounding
+from engine.audio import PCM_DTYPE, SAMPLE_RATE, faded_out, ms_to_samples
+from tests.playerd.sounding import Child, Task, sounding, word
 from tests.support.rig import FORMS, Rig, code, parts
 
 BLOCK = 480
@@ -240,6 +240,56 @@ async def test_a_server_that_does_not_answer_can_be_stopped(silent_rig: Rig) -> 
     await undisturbed(attempt)
 
 
+async def test_a_server_that_does_not_answer_for_a_while_goes_on(silent_rig: Rig) -> None:
+    rig = silent_rig
+
+    async def attempt() -> None:
+        rig.down()
+        rig.up()
+        with rig.capture() as capture:
+            async with sounding(rig, Task(SECONDS)) as child:
+                await child.played(500)
+                rig.freeze()
+                try:
+                    await child.hear("device", stalled=True)
+                    await trio.sleep(1.0)
+                finally:
+                    rig.thaw()
+                thawed_s = time.monotonic()
+                goes_on = await child.hear("device", stalled=False)
+                done = await child.hear("done")
+        print(f"goes on after {goes_on['at_s'] - thawed_s:.3f} s")
+        assert goes_on["at_s"] - thawed_s < 0.5
+        assert done["lag_s"] < 0.1
+        found = parts(capture.read_bytes(), CODE)
+        assert (found[0].start, found[-1].stop) == (0, TOTAL)
+        assert TOTAL - sum(map(len, found)) in range(5 * BLOCK), found
+
+    await undisturbed(attempt)
+
+
+async def test_a_sink_that_is_muted_plays_on(rig: Rig) -> None:
+    """Nobody tells us; speech goes on in silence, and is not held back."""
+
+    async def attempt() -> None:
+        try:
+            with rig.capture() as capture:
+                async with sounding(rig, Task(SECONDS)) as child:
+                    await child.played(400)
+                    rig.control("set-sink-mute", "s24", "1")
+                    await child.played(900)
+                    rig.control("set-sink-mute", "s24", "0")
+                    await child.hear("done")
+        finally:
+            rig.control("set-sink-mute", "s24", "0")
+        first, *others = [part for part in parts(capture.read_bytes(), CODE) if part.stop > 0]
+        assert (first.start, others[-1].stop) == (0, TOTAL)
+        assert first.stop < ms_to_samples(900) < others[-1].start + ms_to_samples(100)
+        assert not lost(child)
+
+    await undisturbed(attempt)
+
+
 async def test_a_process_that_was_stopped_goes_on(rig: Rig) -> None:
     async def attempt() -> None:
         with rig.capture() as capture:
@@ -262,6 +312,8 @@ async def test_a_process_that_was_stopped_goes_on(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("how", "most_s"), [("stop", 0.15), ("cut", 0.05)])
 async def test_what_is_heard_of_a_stop(rig: Rig, how: str, most_s: float) -> None:
+    """Silence within 100 ms; the last sample heard is the one that is told of."""
+
     async def attempt() -> None:
         with rig.capture() as capture:
             async with sounding(rig, Task(SECONDS)) as child:
@@ -269,17 +321,76 @@ async def test_what_is_heard_of_a_stop(rig: Rig, how: str, most_s: float) -> Non
                 await child.say(how)
                 stopped = await child.hear("stopped")
                 await child.hear("done")
-        print(f"{how} took {stopped['took_s']:.3f} s")
+        after_s = stopped["after"] / SAMPLE_RATE
+        print(f"{how} took {stopped['took_s']:.3f} s, silence after {after_s:.3f} s")
         assert stopped["took_s"] < most_s
-        captured = np.frombuffer(capture.read_bytes(), PCM_DTYPE)
-        first, *others = parts(captured.tobytes(), CODE)
-        assert first.start == 0
-        faded = 120 if how == "stop" else 0
-        assert abs(first.stop + faded - stopped["heard"]) <= BLOCK
-        again = [p for p in parts(captured.tobytes(), code(0.5, 2)) if p.stop > 0]
-        assert one(again) == range(ms_to_samples(500))
-        strange = sum(-p.start for p in others if p.stop == 0)
-        assert strange - ms_to_samples(500) <= 120, "nothing but the fade is neither of both"
+        heard, faded = stopped["heard"], stopped["faded"]
+        captured = capture.read_bytes().lstrip(bytes(1))
+        if how == "stop":
+            assert after_s <= 0.105  # the device's word is some milliseconds late
+            assert ms_to_samples(2) <= faded <= ms_to_samples(5)
+            whole, end = CODE[: 2 * (heard - faded)], CODE[2 * (heard - faded) : 2 * heard]
+            assert captured.startswith(whole + faded_out(end) + bytes(1000))
+            rest = captured[2 * heard :]
+        else:
+            assert faded == 0
+            first, *_ = parts(captured, CODE)
+            assert first.start == 0
+            assert abs(first.stop - heard) <= BLOCK
+            rest = captured[2 * first.stop :]
+        assert one(parts(rest, code(0.5, 2))) == range(ms_to_samples(500))
+
+    await undisturbed(attempt)
+
+
+# --- speech after speech, and beside work -----------------------------------------------------
+
+
+def ends_loudly(pcm: bytes) -> bytes:
+    """PCM with what follows it when it breaks off."""
+    return pcm + faded_out(np.full(ms_to_samples(5), sample(pcm, -1), PCM_DTYPE).tobytes())
+
+
+def sample(pcm: bytes, n: int) -> int:
+    return int(np.frombuffer(pcm, PCM_DTYPE)[n])
+
+
+async def test_twenty_words_are_heard_whole_and_end_when_they_are_said_to(rig: Rig) -> None:
+    """From the first sample to the last, however short and loud; each is a start of the device."""
+    words = (30.0, 90.0, 250.0, 30.0, 130.0) * 4
+
+    async def attempt() -> None:
+        with rig.capture() as capture:
+            async with sounding(rig, Task(words=words)) as child:
+                await child.hear("done")
+        expected = [word(ms, n) for n, ms in enumerate(words)]
+        with_ends = b"".join(pcm if n % 2 else ends_loudly(pcm) for n, pcm in enumerate(expected))
+        assert without_silence(capture.read_bytes()) == without_silence(with_ends)
+        said = [fact for fact in child.told if fact["kind"] == "said"]
+        late_ms = [
+            1000 * fact["took_s"] - len(pcm) / 2 / SAMPLE_RATE * 1000
+            for fact, pcm in zip(said, expected, strict=True)
+        ]
+        print(f"the end is told {np.median(late_ms):.0f} ms late, {max(late_ms):.0f} at most")
+        assert min(late_ms) >= 0
+        assert np.median(late_ms) <= 60
+        assert not lost(child)
+
+    await undisturbed(attempt)
+
+
+def without_silence(pcm: bytes) -> bytes:
+    samples = np.frombuffer(pcm, PCM_DTYPE)
+    return bytes(samples[samples != 0].tobytes())
+
+
+async def test_a_busy_thread_beside_it_costs_no_sample(rig: Rig) -> None:
+    async def attempt() -> None:
+        with rig.capture() as capture:
+            async with sounding(rig, Task(SECONDS, spins=True)) as child:
+                await child.hear("done")
+        assert one(parts(capture.read_bytes(), CODE)) == range(TOTAL)
+        assert not lost(child)
 
     await undisturbed(attempt)
 

@@ -222,6 +222,24 @@ def test_after_the_device_stood_still_the_last_sample_leaves_later(clock: Clock)
     assert leaves_s == pytest.approx(clock.now_s + 0.08 - 0.03)
 
 
+def test_a_device_that_stood_still_is_not_believed_that_it_holds_nothing(clock: Clock) -> None:
+    feed = Feed(ms_to_samples(400))
+    feed.depth_s = 0.06
+    feed.ring.write(noise(200))
+    wrong = Times(outputBufferDacTime=100.0)
+    feed.begin()
+    block(feed, wrong)
+    assert feed.mark[1] == pytest.approx(clock.now_s + 0.02)  # the device may be empty at a start
+    clock.now_s += 2.0
+    for _ in range(5):
+        block(feed, wrong)
+        assert feed.mark[1] == pytest.approx(clock.now_s + 0.06 + 0.02 + 0.02)
+        clock.now_s += 0.02
+    feed.begin()
+    block(feed, wrong)
+    assert feed.mark[1] == pytest.approx(clock.now_s + 0.02)
+
+
 def test_a_new_start_owes_nothing_of_the_one_before(clock: Clock) -> None:
     feed = Feed(ms_to_samples(200))
     feed.depth_s = 0.06

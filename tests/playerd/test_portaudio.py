@@ -479,7 +479,8 @@ async def test_the_end_of_speech_in_a_frozen_device_was_not_heard_either(
             await machine.run(0.005)
         heard_s = trio.current_time()
         await machine.run(0.1)
-    assert 0 <= done[0] - heard_s <= 0.04
+    # It stood still, and is believed to hold a block more than it says: the end is told later.
+    assert 0 <= done[0] - heard_s <= 0.06
 
 
 async def test_one_that_stays_so_is_opened_afresh_and_nothing_is_lost(
