@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
-from engine import blend, config, process
+from engine import access, blend, config, process
 from engine.audio import samples_to_ms
 from engine.config import Settings
 from engine.errors import ConfigError, InvalidRequest, SetupError, UnknownVoice
@@ -208,7 +208,7 @@ def show_config() -> int:
             value = str(found)
         table.add_row(name, value, loaded.origins[name], field.description)
     Console().print(table)
-    print(f"File: {config.config_file()}; environment: {config.ENV_PREFIX}NAME.")
+    print(f"File: {config.config_file()}; environment: {access.ENV_PREFIX}NAME.")
     return 0
 
 

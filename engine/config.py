@@ -25,18 +25,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from .access import APP, ENV_PREFIX, MIN_TOKEN_CHARS, data_dir, token_fault
 from .errors import ConfigError
 from .request import MAX_SPEED, MIN_SPEED
-
-APP = "kokoro-live"
-ENV_PREFIX = "KOKORO_LIVE_"
-
-#: 16 letters chosen at random are more than anybody can try out over a network
-MIN_TOKEN_CHARS = 16
-MAX_TOKEN_CHARS = 512
-
-# What both an Authorization header and the name of a subprotocol can carry: not "/" and "=".
-_TOKEN = re.compile(r"[A-Za-z0-9._~+-]+", re.ASCII)
 
 # What a Host header can say, with or without a port; `wsproto_api.security` compares them.
 _HOST = re.compile(
@@ -63,23 +54,6 @@ OPENAI_VOICES = {
     "shimmer": "af_aoede",
     "verse": "am_puck",
 }
-
-
-def token_fault(token: str) -> str | None:
-    """What is wrong with a token, to stand behind "it"; None if nothing is."""
-    if len(token) < MIN_TOKEN_CHARS:
-        return (
-            f"must have at least {MIN_TOKEN_CHARS} characters; 22 of base64 are 128 bit, "
-            "and `openssl rand -hex 32` makes a good one"
-        )
-    if len(token) > MAX_TOKEN_CHARS:
-        return f"must have at most {MAX_TOKEN_CHARS} characters"
-    if not _TOKEN.fullmatch(token):
-        return (
-            "may have no characters but letters, digits and . _ ~ + -, which are the ones that "
-            "every client can send; `openssl rand -hex 32` makes a good one"
-        )
-    return None
 
 
 def is_loopback(address: str) -> bool:
@@ -137,7 +111,7 @@ class Settings(BaseSettings):
         (), description="pages that may connect, besides our own, such as https://example.com"
     )
     data_dir: Path = Field(
-        default_factory=lambda: platformdirs.user_data_path(APP),
+        default_factory=data_dir,
         description="where the token is kept, and where clients find what runs",
     )
 

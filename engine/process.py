@@ -11,22 +11,25 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import structlog
 import trio
 
-from . import config
 from .errors import EngineError, PortInUse, SetupError
 
-log = structlog.get_logger("process")
+if TYPE_CHECKING:
+    from .config import Settings
 
 
-def set_up_logging(settings: config.Settings) -> None:
+def set_up_logging(settings: Settings) -> None:
     """Logs go to standard error, one event a line; never with the text that is spoken."""
+    import structlog  # which takes longer to load than a command has that logs nothing
+
     level = getattr(logging, settings.log_level.upper())
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
@@ -51,19 +54,24 @@ def set_up_logging(settings: config.Settings) -> None:
     logging.basicConfig(handlers=[handler], format="%(name)s: %(message)s")
 
 
-def run(
-    main: Callable[[config.Settings], Awaitable[None]], flags: Mapping[str, Any] | None = None
-) -> int:
-    """Runs `main(settings)` and gives the exit code: 0, 1 after one sentence, 130 after Ctrl-C.
+def run(main: Callable[[Settings], Awaitable[None]], flags: Mapping[str, Any] | None = None) -> int:
+    """Runs `main(settings)` as `supervise` does, and logs; settings that cannot be are told too."""
+    from . import config  # for the same reason
 
-    SIGTERM and SIGINT cancel `main`, which then has its `finally` blocks to say goodbye.
-    """
     try:
         settings = config.load(flags).settings
     except EngineError as error:
         print(error.message, file=sys.stderr)
         return 1
     set_up_logging(settings)
+    return supervise(partial(main, settings))
+
+
+def supervise(main: Callable[[], Awaitable[None]]) -> int:
+    """Runs `main()` and gives the exit code: 0, 1 after one sentence, 130 after Ctrl-C.
+
+    SIGTERM and SIGINT cancel `main`, which then has its `finally` blocks to say goodbye.
+    """
 
     async def supervised() -> int:
         code = 0
@@ -77,7 +85,7 @@ def run(
                         nursery.cancel_scope.cancel()
 
             nursery.start_soon(stop_on_signal)
-            await main(settings)
+            await main()
             nursery.cancel_scope.cancel()
         return code
 
@@ -94,6 +102,13 @@ def run(
 def _first(group: BaseExceptionGroup[EngineError]) -> EngineError:
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def end_within(seconds: float, code: int) -> None:
+    """Ends the process in this time at the latest, whatever hangs on its way out."""
+    last_resort = threading.Timer(seconds, os._exit, (code,))
+    last_resort.daemon = True
+    last_resort.start()
 
 
 def set_nice(nice: int) -> bool:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Annotated, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeVar
 
 import typer
 
 from engine import process
-from engine.config import Settings
 from engine.errors import InvalidRequest
-from wsproto_api import messages
+from wsproto_api import discovery, messages
+from wsproto_api.discovery import Found
 
 from . import amounts, commands
 from .commands import Manner
 from .remote import Request
+
+if TYPE_CHECKING:
+    from engine.config import Settings
 
 T = TypeVar("T")
 
@@ -32,8 +35,16 @@ _SIGNED = {"ignore_unknown_options": True}
 _LAST_ITEM = 10**9
 
 
-def _run(main: Callable[[Settings], Awaitable[None]]) -> NoReturn:
-    sys.exit(process.run(main, {}))
+def _run(main: Callable[[Found], Awaitable[None]]) -> NoReturn:
+    # A key that was pressed is to be obeyed at once, and the settings take longer to be read than
+    # all the rest: they are asked only if the player is not found without them.
+    if (found := discovery.at_hand("player")) is not None:
+        sys.exit(process.supervise(partial(main, found)))
+
+    async def search(settings: Settings) -> None:
+        await main(Found(settings.player_url, discovery.token(settings)))
+
+    sys.exit(process.run(search, {}))
 
 
 def _do(request: Request, *, wait: bool = False) -> NoReturn:

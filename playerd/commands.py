@@ -18,9 +18,9 @@ import trio
 import typer
 from msgspec.structs import replace
 
-from engine.config import Settings
 from engine.errors import InvalidRequest, UnknownStream
 from wsproto_api import messages
+from wsproto_api.discovery import Found
 
 from .amounts import Change
 from .remote import Request, player
@@ -44,11 +44,11 @@ class Manner:
 # --- speech -----------------------------------------------------------------------------------
 
 
-async def say(settings: Settings, text: str, manner: Manner, *, wait: bool) -> None:
+async def say(found: Found, text: str, manner: Manner, *, wait: bool) -> None:
     """Has a text spoken.
 
     Args:
-        settings: where the player is.
+        found: the player.
         text: what is said.
         manner: and how.
         wait: until it was heard, or stopped.
@@ -57,7 +57,7 @@ async def say(settings: Settings, text: str, manner: Manner, *, wait: bool) -> N
         EngineError: it is not spoken; a sentence says why.
     """
     await do(
-        settings,
+        found,
         messages.PlayerSpeak(
             text=text,
             voice=manner.voice,
@@ -69,13 +69,13 @@ async def say(settings: Settings, text: str, manner: Manner, *, wait: bool) -> N
     )
 
 
-async def say_pipe(settings: Settings, manner: Manner, pipe: int = 0) -> None:
+async def say_pipe(found: Found, manner: Manner, pipe: int = 0) -> None:
     """Has what comes out of a pipe spoken, while it comes; returns when it was heard, or stopped.
 
     Whoever ends this ends the speech too, however that is done.
 
     Args:
-        settings: where the player is.
+        found: the player.
         manner: how it is said.
         pipe: its file descriptor; UTF-8.
 
@@ -83,7 +83,7 @@ async def say_pipe(settings: Settings, manner: Manner, pipe: int = 0) -> None:
         EngineError: it is not spoken; a sentence says why.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    async with player(settings) as remote:
+    async with player(found) as remote:
         item = await remote.do(
             messages.PlayerOpen(
                 voice=manner.voice,
@@ -117,26 +117,26 @@ async def _read(pipe: int) -> bytes:
 # --- control ----------------------------------------------------------------------------------
 
 
-async def do(settings: Settings, request: Request, *, wait: bool = False) -> None:
+async def do(found: Found, request: Request, *, wait: bool = False) -> None:
     """Has a request done.
 
     Args:
-        settings: where the player is.
+        found: the player.
         request: one that is answered with `ack`.
         wait: until what is spoken for it was heard, or stopped.
 
     Raises:
         EngineError: it is not done.
     """
-    async with player(settings) as remote:
+    async with player(found) as remote:
         item = await remote.do(request)
         if wait and item is not None:
             await remote.heard(item)
 
 
-async def volume(settings: Settings, change: Change | None) -> None:
+async def volume(found: Found, change: Change | None) -> None:
     """Makes it louder or quieter; without a change prints how loud it is."""
-    async with player(settings) as remote:
+    async with player(found) as remote:
         if change is None:
             _print(_percent((await remote.state()).volume))
             return
@@ -145,14 +145,14 @@ async def volume(settings: Settings, change: Change | None) -> None:
 
 
 async def configure(
-    settings: Settings,
+    found: Found,
     *,
     voice: str | None = None,
     speed: Change | None = None,
     device: str | None = None,
 ) -> None:
     """How it is spoken from now on, and where it is heard; what is None stays."""
-    async with player(settings) as remote:
+    async with player(found) as remote:
         now = _NATURAL_SPEED
         if speed is not None and speed.relative:
             now = (await remote.state()).speed or now
@@ -163,9 +163,9 @@ async def configure(
         )
 
 
-async def queue(settings: Settings, request: messages.PlayerQueue) -> None:
+async def queue(found: Found, request: messages.PlayerQueue) -> None:
     """Lists what is to be played, or ends some of that."""
-    async with player(settings) as remote:
+    async with player(found) as remote:
         answer = await remote.ask(request, messages.Queue)
         if request.op == "list":
             _print(*_queue_lines(answer))
@@ -174,23 +174,23 @@ async def queue(settings: Settings, request: messages.PlayerQueue) -> None:
 # --- what it says -----------------------------------------------------------------------------
 
 
-async def devices(settings: Settings) -> None:
+async def devices(found: Found) -> None:
     """Prints the sound devices; a star is before the one that was chosen."""
-    async with player(settings) as remote:
-        found = await remote.ask(messages.AskDevices(), messages.Devices)
-    _print(*_device_lines(found))
+    async with player(found) as remote:
+        answer = await remote.ask(messages.AskDevices(), messages.Devices)
+    _print(*_device_lines(answer))
 
 
-async def status(settings: Settings, form: Literal["text", "json"]) -> None:
+async def status(found: Found, form: Literal["text", "json"]) -> None:
     """Prints what the player is doing, a fact a line, or as its message."""
-    async with player(settings) as remote:
+    async with player(found) as remote:
         state = await remote.state()
     _print(*([messages.encode(state)] if form == "json" else _state_lines(state)))
 
 
-async def watch(settings: Settings) -> None:
+async def watch(found: Found) -> None:
     """Prints the state, and then every event as its message, until cancelled or nobody reads."""
-    async with player(settings) as remote:
+    async with player(found) as remote:
         await remote.send(messages.PlayerSubscribe(events=("state", "position", "marks")))
         await remote.send(messages.AskStatus(id="watch"))
         async for event in remote:
@@ -229,12 +229,12 @@ def _queue_lines(queue: messages.Queue) -> Iterator[str]:
         yield f"and {queue.more} more"
 
 
-def _device_lines(found: messages.Devices) -> Iterator[str]:
+def _device_lines(answer: messages.Devices) -> Iterator[str]:
     # The one that was chosen may have been unplugged, or be known by a part of its name.
-    chosen = found.chosen
-    missing = chosen is not None and chosen not in found.devices
+    chosen = answer.chosen
+    missing = chosen is not None and chosen not in answer.devices
     yield f"{'*' if chosen is None else ' '} default"
-    for name in (*found.devices, *([chosen] if missing else [])):
+    for name in (*answer.devices, *([chosen] if missing else [])):
         yield f"{'*' if name == chosen else ' '} {name}"
 
 

@@ -10,10 +10,10 @@ import msgspec
 import trio
 import typer
 
-from engine.config import Settings
 from engine.errors import InvalidRequest, NotReady, Overloaded
-from wsproto_api import discovery, messages
+from wsproto_api import messages
 from wsproto_api.client import Connection, connect, error_of
+from wsproto_api.discovery import Found
 from wsproto_api.messages import StreamFrame
 
 M = TypeVar("M", bound=msgspec.Struct)
@@ -118,15 +118,15 @@ class RemotePlayer:
 
 
 @asynccontextmanager
-async def player(settings: Settings) -> AsyncIterator[RemotePlayer]:
+async def player(found: Found) -> AsyncIterator[RemotePlayer]:
     """The player that runs.
 
     Raises:
         EngineError: there is none, or it lets nobody in; a sentence says what to do.
     """
     async with connect(
-        settings.player_url,
-        token=discovery.token(settings),
+        found.url,
+        token=found.token,
         client=messages.PLAYER_CLIENT,
         server=messages.PLAYER_SERVER,
         limit_s=CONNECT_S,

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from engine import config
-from engine.config import ENV_PREFIX, Settings
+from engine.access import ENV_PREFIX
+from engine.config import Settings
 from engine.errors import SetupError
 
 from . import units

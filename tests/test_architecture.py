@@ -14,7 +14,7 @@ PACKAGES = ("engine", "wsproto_api", "playerd", "http_compat", "bench")
 
 #: modules of the engine that everybody may use
 LEAVES = {"engine", "engine.audio", "engine.request", "engine.errors", "engine.metrics"}
-LEAVES |= {"engine.config", "engine.live", "engine.process", "engine.samples"}
+LEAVES |= {"engine.access", "engine.config", "engine.live", "engine.process", "engine.samples"}
 
 #: package -> other packages it may import anything from (besides itself and the leaves)
 MAY_IMPORT: dict[str, set[str]] = {

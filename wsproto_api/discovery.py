@@ -18,21 +18,22 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
-import structlog
 
-from engine.config import Settings, token_fault
+from engine import access
 from engine.errors import ConfigError
 
 from .messages import PROTOCOL
 
-log = structlog.get_logger("discovery")
+if TYPE_CHECKING:
+    from engine.config import Settings
 
 Role: TypeAlias = Literal["engine", "player", "http"]
 
@@ -67,6 +68,36 @@ class Announcement(msgspec.Struct, kw_only=True):
     http: str | None = None
     pid: dict[Role, int] = {}
     started_at: dict[Role, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something that runs: its URL, and the token it wants to be shown."""
+
+    url: str
+    token: str
+
+
+def at_hand(role: Role, environ: Mapping[str, str] = os.environ) -> Found | None:
+    """What runs, found without the settings, which a command in a hurry has no time to load.
+
+    None if that does not do: the environment says where to look, or what the token is; nothing is
+    found; or something about the files is to be told. Then the settings are to be asked.
+    """
+    told = {name.upper(): value for name, value in environ.items()}
+    prefix, own = access.ENV_PREFIX, access.ENV_PREFIX + "DATA_DIR"
+    if any(prefix + name in told for name in ("CONFIG", "HOST", f"{role.upper()}_PORT", "TOKEN")):
+        return None
+    folder = Path(told[own]) if own in told else access.data_dir()
+    found = _found(folder / DISCOVERY_FILE, lambda event: None)
+    url, path = getattr(found, role), folder / TOKEN_FILE
+    if url is None or found.token_file != str(path):
+        return None
+    try:
+        secret = None if path.lstat().st_mode & 0o077 else _kept_token(path)
+    except (OSError, ConfigError):
+        return None
+    return Found(url, secret) if secret is not None else None
 
 
 def token(settings: Settings) -> str:
@@ -120,7 +151,7 @@ def _kept_token(path: Path) -> str | None:
             )
         if stat.S_IMODE(found.st_mode) & 0o077:
             os.fchmod(file, 0o600)
-            log.warning(
+            _warn(
                 "others could read the token until now; remove the file and start again, if they "
                 "are not to connect",
                 file=str(path),
@@ -128,7 +159,7 @@ def _kept_token(path: Path) -> str | None:
         text = os.read(file, _MAX_BYTES).decode("ascii", "replace").removesuffix("\n")
     finally:
         os.close(file)
-    if token_fault(text):
+    if access.token_fault(text):
         raise ConfigError(
             f"The token file {path} does not hold a token; remove it, and a new one is made."
         )
@@ -160,7 +191,7 @@ def announced(settings: Settings, role: Role, url: str) -> Iterator[None]:
     the one that came last is found.
     """
     if settings.exposed:
-        log.warning("other machines can connect, if they have the token", address=url)
+        _warn("other machines can connect, if they have the token", address=url)
     entry = _Entry(settings, role)
     entry.enter(_reachable(url))
     try:
@@ -218,7 +249,7 @@ class _Entry:
                 change(found)
                 _replace(path, msgspec.json.format(msgspec.json.encode(found)) + b"\n")
         except OSError as error:
-            log.warning(
+            _warn(
                 "the file by which clients find this process cannot be written; it runs all the "
                 "same",
                 file=str(path),
@@ -226,18 +257,19 @@ class _Entry:
             )
 
 
-def _found(path: Path) -> Announcement:
+def _found(path: Path, warn: Callable[[str], None] | None = None) -> Announcement:
+    warn = warn or _warn
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:  # it will be replaced, not written through
         return Announcement()
     try:
         if os.fstat(file).st_uid != os.getuid():  # clients would show our token to whom it names
-            log.warning("the file by which clients find us is another user's; it is written anew")
+            warn("the file by which clients find us is another user's; it is written anew")
             return Announcement()
         found = msgspec.json.decode(os.read(file, _MAX_BYTES), type=Announcement)
     except (OSError, msgspec.DecodeError):
-        log.warning("the file by which clients find us was damaged; it is written anew")
+        warn("the file by which clients find us was damaged; it is written anew")
         return Announcement()
     finally:
         os.close(file)
@@ -274,9 +306,7 @@ def _own_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.stat()
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX:
-        log.warning(
-            "others can write into the folder of the token; make it yours alone (chmod 700)"
-        )
+        _warn("others can write into the folder of the token; make it yours alone (chmod 700)")
 
 
 def _written(path: Path, data: bytes) -> Path:
@@ -325,6 +355,12 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def _warn(event: str, **fields: str) -> None:
+    import structlog  # which takes longer to load than a client has, and is seldom needed
+
+    structlog.get_logger("discovery").warning(event, **fields)
 
 
 def _why(error: OSError) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
 import trio
 import trio.testing
-from pydantic import SecretStr
 from trio.testing import MockClock
 from typer.testing import CliRunner
 
@@ -18,16 +17,16 @@ from engine import process
 from engine.audio import SAMPLE_RATE
 from engine.config import Settings
 from engine.errors import EngineError, InvalidRequest, NotReady, UnknownVoice
-from engine.process import open_listeners
+from engine.process import address, open_listeners
 from engine.request import SpeechRequest
-from playerd import amounts, cli, commands
+from playerd import amounts, cli, commands, remote
 from playerd.commands import Manner
 from playerd.daemon import MOST_LISTED
-from playerd.remote import CONNECT_S
 from tests.support.access import TOKEN
 from tests.support.reading import hear
 from tests.support.tone import WORD_MS, ToneVoice
-from wsproto_api import messages
+from wsproto_api import discovery, messages
+from wsproto_api.discovery import Found
 from wsproto_api.sockets import CLOSE_TIMEOUT_S
 
 from .playing import Gate, Playing, Unplugged, playing
@@ -35,18 +34,24 @@ from .playing import Gate, Playing, Unplugged, playing
 TEXT = "One two three. Four five."
 
 
+@pytest.fixture
+def quick_clock(mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> MockClock:
+    """A clock for tests with pipes, whose threads no virtual time waits for: fast, and patient."""
+    mock_clock.rate = 50
+    monkeypatch.setattr(remote, "CONNECT_S", 60.0)
+    return mock_clock
+
+
 @asynccontextmanager
-async def player(settings: Settings) -> AsyncIterator[tuple[Playing, Settings, Unplugged]]:
-    """A player with a sink that keeps what it was given, and settings that lead to it."""
+async def player(settings: Settings) -> AsyncIterator[tuple[Playing, Found, Unplugged]]:
+    """A player with a sink that keeps what it was given, and where it is found."""
     sink = Unplugged(plugged=True)
     async with playing(settings, sink=sink) as running:
-        port = int(running.url.rstrip("/").rsplit(":", 1)[1])
-        changes = {"player_port": port, "token": SecretStr(TOKEN)}
-        yield running, settings.model_copy(update=changes), sink
+        yield running, Found(running.url, TOKEN), sink
 
 
-async def stop(settings: Settings) -> None:
-    await commands.do(settings, messages.PlayerStop())
+async def stop(found: Found) -> None:
+    await commands.do(found, messages.PlayerStop())
 
 
 async def spoken(text: str) -> bytes:
@@ -91,15 +96,14 @@ async def test_what_cannot_be_said_is_an_error(
             await commands.say(there, " ", Manner(), wait=False)
 
 
-async def test_a_player_that_is_absent_is_an_error(settings: Settings, tmp_path: object) -> None:
-    with pytest.raises(NotReady):
-        await stop(settings.model_copy(update={"player_port": 1, "token": SecretStr(TOKEN)}))
+async def test_a_player_that_is_absent_is_an_error() -> None:
+    with pytest.raises(NotReady, match="make up"):
+        await stop(Found("ws://127.0.0.1:1/", TOKEN))
 
 
 async def test_a_pipe_is_spoken_while_it_is_written(
-    settings: Settings, mock_clock: MockClock
+    settings: Settings, quick_clock: MockClock
 ) -> None:
-    mock_clock.rate = 50
     out, pipe = os.pipe()
     async with player(settings) as (running, there, sink), running.client() as client:
         async with trio.open_nursery() as nursery:
@@ -113,9 +117,8 @@ async def test_a_pipe_is_spoken_while_it_is_written(
 
 
 async def test_whoever_stops_a_pipe_ends_its_command(
-    settings: Settings, mock_clock: MockClock
+    settings: Settings, quick_clock: MockClock
 ) -> None:
-    mock_clock.rate = 50
     out, pipe = os.pipe()
     async with player(settings) as (running, there, _), running.client() as client:
         with trio.fail_after(500):
@@ -129,8 +132,7 @@ async def test_whoever_stops_a_pipe_ends_its_command(
     os.close(out)
 
 
-async def test_ctrl_c_stops_what_the_pipe_said(settings: Settings, mock_clock: MockClock) -> None:
-    mock_clock.rate = 50
+async def test_ctrl_c_stops_what_the_pipe_said(settings: Settings, quick_clock: MockClock) -> None:
     out, pipe = os.pipe()
     async with player(settings) as (running, there, _), running.client() as client:
         async with trio.open_nursery() as nursery:
@@ -154,10 +156,9 @@ async def test_toggle_of_a_pipe_stops_what_is_spoken(
 
 
 async def test_a_pipe_that_ends_leaves_what_waited_before_it(
-    settings: Settings, mock_clock: MockClock
+    settings: Settings, quick_clock: MockClock
 ) -> None:
     """Whoever ends a pipe, by Ctrl-C or by force, ends its speech and nobody else's."""
-    mock_clock.rate = 50
     out, pipe = os.pipe()
     async with player(settings) as (running, there, _), running.client() as client:
         await client.speak(TEXT)
@@ -188,17 +189,14 @@ async def test_bytes_that_are_no_text_are_told(
             await commands.configure(there, voice=typed)
 
 
-async def test_a_player_that_hangs_is_told_soon(
-    settings: Settings, autojump_clock: MockClock
-) -> None:
+async def test_a_player_that_hangs_is_told_soon(autojump_clock: MockClock) -> None:
     """It listens, but has no time for anybody."""
     listeners = await open_listeners("127.0.0.1", 0)
-    port = listeners[0].socket.getsockname()[1]
-    there = settings.model_copy(update={"player_port": port, "token": SecretStr(TOKEN)})
+    there = Found(address("ws", listeners), TOKEN)
     began = trio.current_time()
     with pytest.raises(NotReady, match="does not answer"):
         await commands.status(there, "text")
-    assert trio.current_time() - began < 1.5 * CONNECT_S + CLOSE_TIMEOUT_S
+    assert trio.current_time() - began < 1.5 * remote.CONNECT_S + CLOSE_TIMEOUT_S
     for listener in listeners:
         await listener.aclose()
 
@@ -208,10 +206,8 @@ async def test_a_request_that_is_never_answered_is_told(
 ) -> None:
     gate = Gate(before=-1, text=TEXT)
     async with playing(settings, speak=gate) as running:
-        port = int(running.url.rstrip("/").rsplit(":", 1)[1])
-        there = settings.model_copy(update={"player_port": port, "token": SecretStr(TOKEN)})
         with pytest.raises(NotReady, match=r"did not answer within|does not answer"):
-            await commands.say(there, TEXT, Manner(), wait=False)
+            await commands.say(Found(running.url, TOKEN), TEXT, Manner(), wait=False)
 
 
 # --- control ----------------------------------------------------------------------------------
@@ -421,10 +417,12 @@ class Asked:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.mains: list[partial[Awaitable[None]]] = []
-        monkeypatch.setattr(process, "run", self._run)
+        self.found = Found("ws://127.0.0.1:1/", TOKEN)
+        monkeypatch.setattr(discovery, "at_hand", lambda role: self.found)
+        monkeypatch.setattr(process, "supervise", self._supervise)
 
-    def _run(self, main: partial[Awaitable[None]], flags: Mapping[str, object]) -> int:
-        assert not flags
+    def _supervise(self, main: partial[Awaitable[None]]) -> int:
+        assert main.args == (self.found,)
         self.mains.append(main)
         return 0
 

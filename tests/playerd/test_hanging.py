@@ -17,9 +17,8 @@ from trio.testing import MockClock
 from engine import process
 from engine.config import Settings
 from engine.errors import NotReady
-from playerd import __main__ as program
-from playerd import priority
-from playerd.__main__ import HANG_LIMIT_S, HANG_POLL_S, SoundHangs, complaint
+from playerd import priority, program
+from playerd.program import HANG_LIMIT_S, HANG_POLL_S, SoundHangs, complaint
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.null import NullSink
 from playerd.sinks.portaudio import PortAudioSink
@@ -138,6 +137,6 @@ def test_its_exit_code_is_known_to_the_service_manager(
 
 
 def test_the_last_resort_ends_a_process_that_does_not_end() -> None:
-    hangs = "import time; from playerd.__main__ import end_within; end_within(0.0); time.sleep(600)"
+    hangs = "import time; from playerd.program import end_within; end_within(0.0); time.sleep(600)"
     child = subprocess.run([sys.executable, "-c", hangs], check=False, timeout=PATIENCE_S)
     assert child.returncode == TAINTED

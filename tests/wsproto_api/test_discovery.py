@@ -16,7 +16,8 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from engine.config import Settings, token_fault
+from engine.access import token_fault
+from engine.config import Settings
 from engine.errors import ConfigError
 from wsproto_api import discovery
 
