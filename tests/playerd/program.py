@@ -19,7 +19,7 @@ from tests.playerd.playing import Client
 from tests.support.access import TOKEN
 from tests.support.rig import PATIENCE_S
 from tests.support.tone import ToneVoice
-from wsproto_api import messages
+from wsproto_api import discovery, messages
 from wsproto_api.client import connect
 from wsproto_api.server import EngineServer
 
@@ -79,6 +79,10 @@ async def running(
 ) -> AsyncIterator[Program]:
     """Starts the player on a free port; kills it at the end if it still runs."""
     (folder / "none.toml").touch()
+    (folder / "data").mkdir(mode=0o700, exist_ok=True)
+    token = folder / "data" / discovery.TOKEN_FILE
+    token.touch(mode=0o600)
+    token.write_text(TOKEN)
     async with trio.open_nursery() as nursery:
         process: trio.Process = await nursery.start(
             partial(
@@ -90,7 +94,6 @@ async def running(
                     **environment,
                     "KOKORO_LIVE_CONFIG": str(folder / "none.toml"),
                     "KOKORO_LIVE_DATA_DIR": str(folder / "data"),
-                    "KOKORO_LIVE_TOKEN": TOKEN,
                     "KOKORO_LIVE_ENGINE_PORT": str(engine_port),
                     "KOKORO_LIVE_LOG_FORMAT": "json",
                 },

@@ -320,3 +320,69 @@ def test_three_processes_at_once(settings: Settings) -> None:
         for process in running:
             process.kill()
             process.communicate()
+
+
+# --- without the settings ---------------------------------------------------------------------
+
+
+def hurried(settings: Settings, **environ: str) -> discovery.Found | None:
+    """What a command finds that does not read the settings."""
+    return discovery.at_hand("player", {"KOKORO_LIVE_DATA_DIR": str(settings.data_dir), **environ})
+
+
+def test_what_runs_is_found_without_the_settings(settings: Settings) -> None:
+    secret = discovery.token(settings)
+    assert hurried(settings) is None
+    with discovery.announced(settings, "player", "ws://127.0.0.1:9999/"):
+        assert hurried(settings) == discovery.Found("ws://127.0.0.1:9999/", secret)
+        assert hurried(settings, kokoro_live_voice="af_sky", TOKEN="other") is not None
+    assert hurried(settings) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "KOKORO_LIVE_PLAYER_PORT",
+        "KOKORO_LIVE_HOST",
+        "KOKORO_LIVE_TOKEN",
+        "KOKORO_LIVE_CONFIG",
+        "kokoro_live_player_port",
+    ],
+)
+def test_what_the_environment_says_counts_more(settings: Settings, name: str) -> None:
+    discovery.token(settings)
+    with discovery.announced(settings, "player", URL):
+        assert hurried(settings) is not None
+        assert hurried(settings, **{name: "1"}) is None
+
+
+def test_another_role_is_not_meant(settings: Settings) -> None:
+    discovery.token(settings)
+    with discovery.announced(settings, "engine", URL):
+        assert hurried(settings) is None
+
+
+def test_a_token_that_is_a_setting_is_not_at_hand(settings: Settings) -> None:
+    discovery.token(settings)
+    set_ = settings.model_copy(update={"token": SecretStr(GOOD)})
+    with discovery.announced(set_, "player", URL):
+        assert hurried(settings) is None
+
+
+@pytest.mark.parametrize("text", ["", "short", "what is no token at all\n"])
+def test_a_token_that_is_none_is_left_to_the_settings(settings: Settings, text: str) -> None:
+    put(settings, text)
+    with discovery.announced(settings, "player", URL):
+        assert hurried(settings) is None
+
+
+def test_what_is_to_be_told_is_left_to_the_settings(settings: Settings) -> None:
+    path = put(settings, GOOD, 0o644)
+    with discovery.announced(settings, "player", URL), capture_logs() as logs:
+        assert hurried(settings) is None
+        assert mode(path) == 0o644
+        (settings.data_dir / discovery.DISCOVERY_FILE).write_text("{")
+        assert hurried(settings) is None
+        path.unlink()
+        assert hurried(settings) is None
+        assert logs == []
