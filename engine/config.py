@@ -163,6 +163,12 @@ class Settings(BaseSettings):
     cache_mb: int = Field(
         64, ge=0, le=4096, description="audio kept for phrases that come again; 0: nothing is kept"
     )
+    stall_s: float = Field(
+        30.0,
+        ge=1,
+        le=3600,
+        description="seconds with work and without progress after which the engine is set going again",
+    )
 
     # limits
     # In UTF-8 any such text fits a message of 64 KiB; a sender that escapes it may have to send less.

@@ -12,10 +12,14 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     generate_latest,
 )
 
 REGISTRY = CollectorRegistry()
+
+# Memory, processor time and open files of the process, where the system tells (Linux).
+ProcessCollector(registry=REGISTRY)
 
 STREAMS = Counter(
     "kokoro_live_streams", "Streams ended, by outcome", ["outcome"], registry=REGISTRY
@@ -43,11 +47,33 @@ FIRST_AUDIO = Histogram(
     buckets=(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10),
     registry=REGISTRY,
 )
+STATE = Gauge(
+    "kokoro_live_state",
+    "1 for the state that the engine is in: loading, warming, ready, busy or stalled",
+    ["state"],
+    registry=REGISTRY,
+)
+CACHE = Counter(
+    "kokoro_live_cache_segments",
+    "Segments looked for in the cache, by result: hit or miss",
+    ["result"],
+    registry=REGISTRY,
+)
+STALLS = Counter(
+    "kokoro_live_stalls", "Times that work stood still, by what", ["work"], registry=REGISTRY
+)
+RESETS = Counter("kokoro_live_resets", "Resets asked for, by result", ["result"], registry=REGISTRY)
 
 
 def exposition() -> bytes:
     """The registry in Prometheus' text format."""
     return generate_latest(REGISTRY)
+
+
+def rss_bytes() -> int | None:
+    """Memory of this process as the registry has it; None where the system does not tell."""
+    found = REGISTRY.get_sample_value("process_resident_memory_bytes")
+    return None if found is None else int(found)
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ HTTP layer, the player and the benchmarks take a `Speak`, which is as much of it
 5. A request that cannot be spoken raises an `EngineError`: on entry if it can be known then,
    else from the iterator. Leaving the context ends the work within one unit of inference.
 6. Text that comes in pieces (`LiveRequest`) is spoken as if it had come at once, wherever it was
-   cut: except that a flush ends a sentence, and that what has waited for `max_buffer_delay_ms` is
-   spoken up to its last whole word. Offsets count from the beginning of the first piece. After
+   cut: except that a flush ends a sentence, that what has waited for `max_buffer_delay_ms` is
+   spoken up to its last whole word, and that segments are shorter while the listener has little to
+   hear. Offsets count from the beginning of the first piece. After
    `end` comes what comes after the text of any other request.
 
 The structs here are also the bodies of the wire messages (`wsproto_api.messages` adds a tag and
@@ -406,16 +407,4 @@ class Describe(Protocol):
     @property
     def model(self) -> ModelInfo:
         """What speaks."""
-        ...
-
-    def report(self) -> Report:
-        """How it is; at any time, also before it has anything else."""
-        ...
-
-    async def reset(self) -> Reset:
-        """Sets it going anew, after the caller has cancelled all streams.
-
-        Raises:
-            NotReady: there is nothing to reset yet.
-        """
         ...

@@ -9,7 +9,7 @@ import ctypes
 import gc
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple, assert_never
@@ -21,8 +21,9 @@ from engine import metrics, pipeline
 from engine.audio import ms_to_samples
 from engine.config import Settings
 from engine.errors import EngineError, InvalidRequest, SetupError, TextTooLong, blame
+from engine.ladder import Costs
 from engine.live import FedStream, TextFeed
-from engine.model import assets, build
+from engine.model import assets, build, runtime
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.vocoder import Vocoder
@@ -38,9 +39,10 @@ from engine.request import (
     Notice,
     SpeechRequest,
     Stream,
-    TextOptions,
 )
+from engine.stall import Work
 from engine.synthesis import Model, Synthesis, warm_up
+from engine.tally import StreamTally, Tally
 from engine.text import languages
 from engine.text import lexicon as lexicons
 from engine.text.frontend import REMEMBERED, TextFrontend
@@ -55,11 +57,27 @@ log = structlog.get_logger("engine")
 
 
 class KokoroService:
-    """Speaks. Made by `load`."""
+    """Speaks. Made by `load`.
+
+    Attributes:
+        fallbacks: what is not as it should be, a sentence each.
+        provider_why: why the model runs where it does.
+        tally: what streams took.
+        active: streams that are being made.
+    """
 
     def __init__(
-        self, synthesis: Synthesis, voices: Voices, info: ModelInfo, settings: Settings
+        self,
+        synthesis: Synthesis,
+        voices: Voices,
+        info: ModelInfo,
+        settings: Settings,
+        fallbacks: tuple[str, ...] = (),
     ) -> None:
+        self.fallbacks = fallbacks
+        self.provider_why = runtime.why()
+        self.tally = Tally()
+        self.active = 0
         self.model = info
         self.voices = voices.infos()
         self.voices_hash = voices.hash
@@ -78,15 +96,18 @@ class KokoroService:
         )
         utterance = self._resolve(request, lexicon)
         outcome = "cancelled"
+        took = StreamTally(self.tally)
 
         async def watched(events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
             nonlocal outcome
             async for event in events:
+                took.saw(event, trio.current_time())
                 if isinstance(event, Done):
                     outcome = "done"
                 yield event
 
         metrics.ACTIVE.inc()
+        self.active += 1
         try:
             async with (
                 pipeline.run(utterance, self._synthesis) as running,
@@ -98,8 +119,32 @@ class KokoroService:
             outcome = error.code
             raise
         finally:
+            self.active -= 1
             metrics.ACTIVE.dec()
             metrics.STREAMS.labels(outcome).inc()
+
+    @property
+    def works(self) -> tuple[Work, Work]:
+        """See `Synthesis.works`."""
+        return self._synthesis.works
+
+    def restart(self) -> None:
+        """Sets the lane going when it stands still; the stream whose call is stopped fails."""
+        self._synthesis.restart()
+
+    async def reload(self) -> None:
+        """Loads the model anew, for streams that begin from now on.
+
+        Raises:
+            SetupError: it cannot be loaded any more.
+        """
+
+        def renewed() -> Model:
+            model, voices, _ = _read_model(self._settings, lambda *_: None)
+            _warmed_up(model, voices, self._settings)
+            return model
+
+        self._synthesis.renew(await trio.to_thread.run_sync(renewed))
 
     def _resolve(self, request: SpeechRequest | LiveRequest, lexicon: Lexicon) -> Utterance:
         if not 0 <= request.options.pause_scale <= MAX_PAUSE_SCALE:
@@ -171,24 +216,38 @@ def _refuse_speed(speed: float) -> None:
 
 #: warms every path up: about as long as the largest window, with a word for espeak-ng
 _WARM_UP = "The zyxophone is warm and ready."
+_WARM_UP_PHONEMES = "ðə zˈIksəfˌOn ɪz wˈɔɹm ænd ɹˈɛdi."
 
 
-async def load(settings: Settings, *, progress: assets.Progress = lambda *_: None) -> KokoroService:
+async def load(
+    settings: Settings,
+    progress: assets.Progress = lambda *_: None,
+    warming: Callable[[], None] = lambda: None,
+) -> KokoroService:
     """Fetches and prepares what is missing, loads everything, and warms it up.
 
     The first user need not wait for anything that the tenth does not wait for.
+
+    Args:
+        settings: all of them.
+        progress: told of downloads; called in a thread.
+        warming: called when all is read, and is tried out.
 
     Raises:
         SetupError: something cannot be had; the sentence says what to do.
     """
     g2p = G2P(settings.g2p)
     loaded: _Loaded | SetupError
+    fallbacks: list[str] = []
 
     async def read_language() -> None:
         try:
             await trio.to_thread.run_sync(g2p.load)
         except Exception as error:  # speech still comes, by the stages behind misaki
             log.warning("misaki cannot be loaded; espeak-ng speaks instead", error=blame(error))
+            fallbacks.append(
+                "misaki cannot be loaded, so espeak-ng reads English; the log says why."
+            )
 
     # Both take about two seconds, the one in native code and the other in Python.
     async with trio.open_nursery() as nursery:
@@ -201,15 +260,9 @@ async def load(settings: Settings, *, progress: assets.Progress = lambda *_: Non
     if isinstance(loaded, SetupError):
         raise loaded
     model, voices, info = loaded
-    voice = voices.resolve(settings.voice)
-    english = languages.resolve("en-us", voice)
+    warming()
+    costs = await trio.to_thread.run_sync(_warmed_up, model, voices, settings)
     frontend = TextFrontend(g2p, remembered=REMEMBERED if settings.cache_mb else 0)
-    first, *_ = await trio.to_thread.run_sync(
-        frontend.segments, _WARM_UP, english, TextOptions(), Lexicon()
-    )
-    phonemes = first.phonemes
-    call = model.acoustic.call(phonemes, voices.style(voice, len(phonemes)), 1.0)
-    costs = await trio.to_thread.run_sync(lambda: warm_up(model, call.run()))
     synthesis = Synthesis(
         model,
         info.build,
@@ -219,11 +272,12 @@ async def load(settings: Settings, *, progress: assets.Progress = lambda *_: Non
         budget_s=settings.first_audio_ms / 1000,
         cache_bytes=settings.cache_mb * 1_000_000,
     )
-    service = KokoroService(synthesis, voices, info, settings)
+    service = KokoroService(synthesis, voices, info, settings, tuple(fallbacks))
     async with service(SpeechRequest(text=_WARM_UP)) as events:
         async for _ in events:
             pass
     synthesis.forget()
+    service.tally = Tally()
     # spaCy and the lexicon are 108,000 objects that live for ever: without this, a full garbage
     # collection stops every thread for 50 to 107 ms (measured).
     gc.collect()
@@ -232,6 +286,12 @@ async def load(settings: Settings, *, progress: assets.Progress = lambda *_: Non
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
     return service
+
+
+def _warmed_up(model: Model, voices: Voices, settings: Settings) -> Costs:
+    """Runs every size of window; what the stages cost. Blocking."""
+    style = voices.style(voices.resolve(settings.voice), len(_WARM_UP_PHONEMES))
+    return warm_up(model, model.acoustic.call(_WARM_UP_PHONEMES, style, 1.0).run())
 
 
 class _Loaded(NamedTuple):

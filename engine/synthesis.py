@@ -16,7 +16,7 @@ import trio
 from cachetools import TTLCache
 from numpy.typing import NDArray
 
-from engine import timing
+from engine import metrics, timing
 from engine.audio import to_pcm
 from engine.ladder import Costs, Kind, Ladder, Step
 from engine.lane import Pace
@@ -26,6 +26,7 @@ from engine.model.decoder import Decoder
 from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.vocoder import Vocoder
 from engine.reach import Passes, Reach
+from engine.stall import Work
 from engine.text.frontend import TextFrontend
 from engine.text.passage import Passage, Reading
 from engine.turns import Turns
@@ -80,24 +81,27 @@ class Synthesis:
         self._passes = Passes()
         self._reach = Reach(costs, self._passes, budget_s)
         self._reading = trio.CapacityLimiter(1)
+        self._reading_work = Work("text")
         self._audio: TTLCache[str, Speech] = TTLCache(
             cache_bytes, ttl=_TTL_S, timer=trio.current_time, getsizeof=_bytes
         )
 
     async def passages(self, read: Callable[[], list[Passage]]) -> list[Passage]:
         """What a method of a `Reader` gives."""
-        return await trio.to_thread.run_sync(read, limiter=self._reading)
+        with self._reading_work.asked():
+            return await trio.to_thread.run_sync(read, limiter=self._reading)
 
     async def read(self, passage: Passage, utterance: Utterance) -> Reading:
         """The passage's words with phonemes that the model knows."""
-        return await trio.to_thread.run_sync(
-            self._frontend.read,
-            passage,
-            utterance.language,
-            utterance.request.options,
-            utterance.lexicon,
-            limiter=self._reading,
-        )
+        with self._reading_work.asked():
+            return await trio.to_thread.run_sync(
+                self._frontend.read,
+                passage,
+                utterance.language,
+                utterance.request.options,
+                utterance.lexicon,
+                limiter=self._reading,
+            )
 
     def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
         """How many of these phonemes a segment may have; all, if it was spoken before."""
@@ -117,7 +121,9 @@ class Synthesis:
         style = self._voices.style(voice, len(phonemes))
         key = self._key(phonemes, style.tobytes(), speed)
         if (known := self._audio.get(key)) is not None:
+            metrics.CACHE.labels("hit").inc()
             return known
+        metrics.CACHE.labels("miss").inc()
         call = self._model.acoustic.call(phonemes, style, speed)
         due_s = pace.next_due_s(trio.current_time())
         async with self._turns.turn(deadline_s=due_s, batch=batch):
@@ -171,6 +177,19 @@ class Synthesis:
         for part in (self._build.encode(), style, repr(speed).encode(), phonemes.encode()):
             digest.update(len(part).to_bytes(4, "big") + part)
         return digest.hexdigest()
+
+    @property
+    def works(self) -> tuple[Work, Work]:
+        """What there is to do for the model, and for whatever reads text."""
+        return self._turns.work, self._reading_work
+
+    def restart(self) -> None:
+        """See `Turns.restart`; what reads text cannot be stopped."""
+        self._turns.restart()
+
+    def renew(self, model: Model) -> None:
+        """The same model, loaded anew."""
+        self._model = model
 
     def forget(self) -> None:
         """Empties both caches."""

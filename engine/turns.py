@@ -12,10 +12,15 @@ from typing import Protocol, TypeVar
 
 import trio
 
+from engine.errors import SynthesisFailed
 from engine.lane import Lane, Ticket
+from engine.stall import Work
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+#: what somebody is told whose call `Turns.restart` has stopped
+STOOD_STILL = "The engine stood still at a part of the text and was set going again; have it spoken once more."
 
 
 class Stoppable(Protocol[T_co]):
@@ -35,9 +40,15 @@ class Turns:
 
     Args:
         lane: decides whose turn is next; one with the default patience if None.
+
+    Attributes:
+        work: turns that are held or waited for, and calls that came to their end.
     """
 
     def __init__(self, lane: Lane | None = None) -> None:
+        self.work = Work("model")
+        self._running: Stoppable[object] | None = None
+        self._given_up: Stoppable[object] | None = None
         self._lane = Lane() if lane is None else lane
         self._given: dict[Ticket, trio.Event] = {}
         # trio's default limiter is everybody's: 40 threads elsewhere would hold up the lane.
@@ -58,17 +69,28 @@ class Turns:
         """
         ticket = self._lane.arrive(deadline_s, batch=batch)
         given = self._given[ticket] = trio.Event()
-        try:
-            self._hand_on_soon()
-            await given.wait()
-            yield
-        finally:
-            del self._given[ticket]
-            if given.is_set():  # also if the turn came in the moment of cancellation
-                self._lane.finish(ticket)
+        with self.work.asked():
+            try:
                 self._hand_on_soon()
-            else:
-                self._lane.withdraw(ticket)
+                await given.wait()
+                yield
+            finally:
+                del self._given[ticket]
+                if given.is_set():  # also if the turn came in the moment of cancellation
+                    self._lane.finish(ticket)
+                    self._hand_on_soon()
+                else:
+                    self._lane.withdraw(ticket)
+
+    def restart(self) -> None:
+        """Sets the lane going when it stands still: stops the call that runs, whose stream fails.
+
+        A call that does not end by that cannot be ended by anything but the end of the process.
+        """
+        if self._running is not None:
+            self._given_up = self._running
+            self._running.stop()
+        self._hand_on_soon()
 
     def _hand_on_soon(self) -> None:
         token = trio.lowlevel.current_trio_token()
@@ -87,6 +109,10 @@ class Turns:
 
         trio does not abandon a thread unless told to, and here it must not: one that is still in
         the model when the interpreter ends would abort the process.
+
+        Raises:
+            SynthesisFailed: `restart` has stopped it.
+            Exception: what the call raises.
         """
         running = True
         failure: Exception | None = None
@@ -98,13 +124,17 @@ class Turns:
                 if running:
                     call.stop()
 
+        self._running = call
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stop_when_cancelled)
             try:
                 made = await trio.to_thread.run_sync(call.run, limiter=self._threads)
             except Exception as error:  # not through the nursery, which would wrap it
-                failure = error
+                failure = SynthesisFailed(STOOD_STILL) if call is self._given_up else error
+            finally:
+                self._running = self._given_up = None
             running = False
+            self.work.progressed()
             nursery.cancel_scope.cancel()
         # Had this been cancelled, the nursery would have said so.
         if failure is not None:

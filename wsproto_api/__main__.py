@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
 
 import structlog
 import trio
@@ -12,12 +14,20 @@ import typer
 
 from engine import process, service
 from engine.config import Settings
+from engine.errors import SynthesisFailed
+from engine.keeper import Hangs, Keeper
 from engine.model.progress import shown_progress
+from playerd.units import TAINTED
 
 from . import discovery
 from .server import EngineServer
 
 log = structlog.get_logger("engine")
+
+#: how long an engine that hangs may take to say goodbye
+GOODBYE_S = 5.0
+
+_HANGS = "The engine hangs and is started anew; try again in a few seconds."
 
 
 def give_way(nice: int) -> None:
@@ -30,16 +40,21 @@ def give_way(nice: int) -> None:
 
 
 async def serve(settings: Settings) -> None:
-    """Listens first, so that a taken port is told at once; ready only when warm."""
+    """Listens first, so that a taken port is told at once, and says how it is; ready when warm.
+
+    Raises:
+        Hangs: only a new process helps; in a group. Clients were told.
+    """
     give_way(settings.nice)  # before there are threads of inference, which will have it too
     listeners = await process.open_listeners(settings.host, settings.engine_port)
     token = discovery.token(settings)
     began = trio.current_time()
-    with shown_progress() as progress:
-        engine = await service.load(settings, progress=progress)
-    server = EngineServer(engine, engine, settings, token)
     async with trio.open_nursery() as nursery:
-        await nursery.start(server.serve, listeners)
+        with shown_progress() as progress:
+            engine = Keeper(settings, partial(service.load, settings, progress))
+            server = EngineServer(engine, engine, settings, token, engine.loaded)
+            await nursery.start(server.serve, listeners)
+            await nursery.start(keep, engine, server)
         address = process.address("ws", listeners)
         with discovery.announced(settings, "engine", f"{address}/"):
             log.info(
@@ -52,6 +67,36 @@ async def serve(settings: Settings) -> None:
             await trio.sleep_forever()
 
 
+async def keep(
+    engine: Keeper,
+    server: EngineServer,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Keeps the engine going. When that does not help any more, tells everybody.
+
+    Raises:
+        Hangs: a new process is to take over; in a group.
+    """
+    try:
+        await engine.run(task_status=task_status)
+    except* Hangs:
+        log.error("the engine ends, so that the service manager starts it anew")
+        process.end_within(GOODBYE_S, TAINTED)
+        await server.streams.fail_all(SynthesisFailed(_HANGS))
+        raise
+
+
+def run(flags: Mapping[str, Any]) -> int:
+    """Runs the engine; gives the exit code."""
+    code = TAINTED
+    try:
+        code = process.run(serve, flags)
+    except* Hangs:
+        pass  # the log says so
+    return code
+
+
 def main(
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
     threads: Annotated[int | None, typer.Option(help="inference threads; 0: one per core")] = None,
@@ -59,7 +104,7 @@ def main(
 ) -> None:
     """The engine: text in, numbered frames of speech out, over WebSocket (kokoro.v1)."""
     flags = {"engine_port": port, "threads": threads, "log_level": log_level}
-    sys.exit(process.run(serve, flags))
+    sys.exit(run(flags))
 
 
 if __name__ == "__main__":

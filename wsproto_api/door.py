@@ -36,7 +36,18 @@ DRAIN_TIMEOUT_S = 2.0
 #: asks it to take less (TCP_NOTSENT_LOWAT); this holds where there is no such thing.
 SEND_BUFFER_BYTES = 256 * 1024
 
+#: How long a client may wait for a server that is loading. Clients of ours wait for less; and the
+#: library gives up a handshake after 10 s, without a word.
+LOADING_S = 8.0
+
 _STOPPING = "This server is stopping; try again in a few seconds."
+_LOADING = "This server is loading; try again in a few seconds."
+
+
+class Json(str):
+    """The text of a page that is JSON."""
+
+    __slots__ = ()
 
 
 async def let_in(
@@ -47,6 +58,7 @@ async def let_in(
     message_bytes: int = messages.MAX_MESSAGE_BYTES,
     full: Callable[[], str | None] = lambda: None,
     pages: Mapping[str, Callable[[], str]] | None = None,
+    loaded: trio.Event | None = None,
     drain: Callable[[], Awaitable[None]] | None = None,
     goodbye_s: float = CLOSE_TIMEOUT_S,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -60,7 +72,9 @@ async def let_in(
         policy: who may connect.
         message_bytes: longest message.
         full: why nobody else may connect at the moment, as a sentence, which gets 503.
-        pages: plain-text pages served to GET requests, such as `/metrics`.
+        pages: plain-text pages (or `Json`) served to GET requests, such as `/metrics`.
+        loaded: clients, but those of pages, wait for it, for `LOADING_S` at most. None: they need
+            not wait.
         drain: runs when cancelled, before connections are closed, for `DRAIN_TIMEOUT_S` at most;
             nobody else is let in meanwhile.
         goodbye_s: how long it may then take to close all of them.
@@ -72,7 +86,7 @@ async def let_in(
         listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         keep_alive(listener.socket)
 
-    def admit(_: ServerConnection, request: Request) -> Response | None:
+    async def admit(_: ServerConnection, request: Request) -> Response | None:
         sender = offer(request.headers)
         if request.path in pages:
             refused = security.foreigner(policy, sender)
@@ -82,7 +96,11 @@ async def let_in(
         decision = security.admission(policy, sender)
         if isinstance(decision, security.Refused):
             return _refusal(decision)
-        busy = _STOPPING if stopping else full()
+        if loaded is not None and not loaded.is_set():
+            with trio.move_on_after(LOADING_S):
+                await loaded.wait()
+        loading = loaded is not None and not loaded.is_set()
+        busy = _STOPPING if stopping else _LOADING if loading else full()
         if busy is not None:
             return _plain(HTTPStatus.SERVICE_UNAVAILABLE, busy, {"Retry-After": "1"})
         return None
@@ -157,8 +175,9 @@ def _refusal(refused: security.Refused) -> Response:
 
 def _plain(status: HTTPStatus, text: str, more: Mapping[str, str] | None = None) -> Response:
     body = text.encode()
+    kind = "application/json" if isinstance(text, Json) else "text/plain; charset=utf-8"
     headers = Headers({
-        "Content-Type": "text/plain; charset=utf-8",
+        "Content-Type": kind,
         "Content-Length": str(len(body)),
         "Connection": "close",
         **(more or {}),

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from engine.report import Report, Reset
 from engine.request import (
     Done,
     Event,
@@ -169,6 +170,10 @@ class AskVoices(Request, tag="voices", kw_only=True, frozen=True):
 
 class AskStatus(Request, tag="status", kw_only=True, frozen=True):
     """How are things? Answered with `status`."""
+
+
+class AskReset(Request, tag="session_reset", kw_only=True, frozen=True):
+    """End all streams and set the engine going anew. Answered with `session_reset`."""
 
 
 class Ping(Request, tag="ping", kw_only=True, frozen=True):
@@ -334,13 +339,33 @@ class Voices(Reply, tag="voices", kw_only=True, frozen=True):
     voices: tuple[VoiceInfo, ...]
 
 
-class Status(Reply, tag="status", kw_only=True, frozen=True):
-    """What the engine is doing."""
+class Status(Report, tag_field="type", tag="status", kw_only=True, frozen=True):
+    """How the engine is, and what it is doing.
+
+    Attributes:
+        streams: that are being made.
+        connections: that are open.
+        uptime_s: since it listens.
+        instance: as in `ready`.
+    """
 
     streams: int
     connections: int
-    model: ModelInfo
     uptime_s: float
+    instance: str
+    reply_to: str | None = None
+
+
+class SessionReset(Reply, tag="session_reset", kw_only=True, frozen=True):
+    """What a reset did.
+
+    Attributes:
+        cancelled: how many streams it ended.
+        result: see `engine.report.Reset`.
+    """
+
+    cancelled: int
+    result: Reset
 
 
 class Pong(Reply, tag="pong", kw_only=True, frozen=True):
@@ -634,11 +659,11 @@ def _vocabulary(*structs: type[msgspec.Struct]) -> Vocabulary:
 
 ENGINE_CLIENT = _vocabulary(
     Auth, Speak, Open, Append, Flush, End, Configure, Heard, Cancel, Subscribe, Unsubscribe,
-    AskVoices, AskStatus, Ping,
+    AskVoices, AskStatus, AskReset, Ping,
 )  # fmt: skip
 ENGINE_SERVER = _vocabulary(
     Ready, Ack, Error, Warning, StreamOpened, Segment, SegmentMarks, SegmentFinished, AllSpoken,
-    Progress, StreamDone, StreamCancelled, Voices, Status, Pong,
+    Progress, StreamDone, StreamCancelled, Voices, Status, SessionReset, Pong,
 )  # fmt: skip
 PLAYER_CLIENT = _vocabulary(
     Auth, PlayerSpeak, PlayerOpen, PlayerAppend, PlayerEnd, PlayerPause, PlayerResume, PlayerToggle,
@@ -680,6 +705,26 @@ def stream_opened(opened: Opened, stream: int, *, owner: bool) -> StreamOpened:
     return StreamOpened(**_body(opened, Opened), stream=stream, owner=owner)
 
 
+def status(
+    report: Report,
+    *,
+    streams: int,
+    connections: int,
+    uptime_s: float,
+    instance: str,
+    reply_to: str | None = None,
+) -> Status:
+    """The wire's form of what an engine tells of itself."""
+    return Status(
+        **_body(report, Report),
+        streams=streams,
+        connections=connections,
+        uptime_s=uptime_s,
+        instance=instance,
+        reply_to=reply_to,
+    )
+
+
 _OF_STREAM: tuple[tuple[type[Event], type[msgspec.Struct]], ...] = (
     (SegmentStart, Segment),
     (Marks, SegmentMarks),
@@ -705,7 +750,7 @@ def of_stream(event: Event | Error | StreamCancelled, stream: int) -> msgspec.St
             return message(**_body(event, body), stream=stream)
 
 
-def _body(event: Event, struct: type[Event]) -> dict[str, Any]:
+def _body(event: msgspec.Struct, struct: type[msgspec.Struct]) -> dict[str, Any]:
     # By the fields of the port's struct: what comes from another wire has more of them.
     return {name: getattr(event, name) for name in struct.__struct_fields__}
 

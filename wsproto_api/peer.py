@@ -300,6 +300,7 @@ async def serve_peers(
     connections: int,
     messages_per_s: float,
     pages: Mapping[str, Callable[[], str]] | None = None,
+    loaded: trio.Event | None = None,
     drain: Callable[[], Awaitable[None]] | None = None,
     auth_timeout_s: float = AUTH_TIMEOUT_S,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -316,6 +317,7 @@ async def serve_peers(
         connections: how many at once; more get 503.
         messages_per_s: how many messages a connection may send; twice as many in a burst.
         pages: plain-text pages served to GET requests, such as `/metrics`.
+        loaded: clients, but those of pages, wait for it; see `door.let_in`.
         drain: runs when cancelled, before connections are closed; see `door.let_in`.
         auth_timeout_s: how long a client that must send `auth` may take.
         task_status: told when connections are accepted.
@@ -341,6 +343,7 @@ async def serve_peers(
         policy,
         full=lambda: _FULL if open_now >= connections else None,
         pages=pages,
+        loaded=loaded,
         drain=drain,
         task_status=task_status,
     )

@@ -17,9 +17,10 @@ from engine import __version__, metrics
 from engine.audio import SAMPLE_RATE
 from engine.config import Settings
 from engine.errors import EngineError, InvalidRequest, Overloaded, TooManyStreams, UnknownStream
-from engine.request import Describe, Event, Frame, Marks, SpeakLive
+from engine.report import Manage
+from engine.request import Event, Frame, Marks, SpeakLive
 
-from . import messages, security
+from . import door, messages, security
 from .peer import Peer, error_message, serve_peers
 from .stream import Cursor, Ending
 from .streams import LiveStream, Streams
@@ -37,14 +38,22 @@ class EngineServer:
 
     Args:
         speak: who speaks.
-        describe: what it says of itself.
+        describe: what it says of itself, and what may be done with it.
         settings: limits and ports.
         token: what clients must show.
+        loaded: set when the first can be done; clients wait for it, but those who only ask how
+            things are. None: at once.
     """
 
     def __init__(
-        self, speak: SpeakLive, describe: Describe, settings: Settings, token: str
+        self,
+        speak: SpeakLive,
+        describe: Manage,
+        settings: Settings,
+        token: str,
+        loaded: trio.Event | None = None,
     ) -> None:
+        self._loaded = loaded
         self.settings = settings
         self._token = token
         self.describe = describe
@@ -79,7 +88,11 @@ class EngineServer:
                     policy=security.policy(self.settings, port=port, token=self._token),
                     connections=self.settings.connections,
                     messages_per_s=self.settings.messages_per_s,
-                    pages={"/metrics": lambda: metrics.exposition().decode()},
+                    pages={
+                        "/metrics": lambda: metrics.exposition().decode(),
+                        "/status": lambda: door.Json(messages.encode(self.status())),
+                    },
+                    loaded=self._loaded,
                     drain=self.streams.stop,
                     task_status=task_status,
                 )
@@ -131,15 +144,26 @@ class EngineServer:
             ),
         )
 
-    def status(self, reply_to: str | None) -> messages.Status:
+    def status(self, reply_to: str | None = None) -> messages.Status:
         """The answer to `status`."""
-        return messages.Status(
-            reply_to=reply_to,
+        return messages.status(
+            self.describe.report(),
             streams=len(self.streams.live),
             connections=len(self.clients),
-            model=self.describe.model,
             uptime_s=round(trio.current_time() - self._started_s, 3),
+            instance=self.instance,
+            reply_to=reply_to,
         )
+
+    async def reset(self, reply_to: str | None) -> messages.SessionReset:
+        """Ends all streams and sets the engine going anew; the answer to `session_reset`.
+
+        Raises:
+            NotReady: it is loading.
+        """
+        cancelled = self.streams.cancel_all()
+        result = await self.describe.reset()
+        return messages.SessionReset(reply_to=reply_to, cancelled=cancelled, result=result)
 
 
 class _Client:
@@ -193,6 +217,8 @@ class _Client:
                 self._peer.reply(messages.Voices(reply_to=message.id, voices=voices))
             case messages.AskStatus():
                 self._peer.reply(self._server.status(message.id))
+            case messages.AskReset():
+                self._peer.reply(await self._server.reset(message.id))
             case messages.Ping():
                 self._peer.reply(messages.Pong(reply_to=message.id))
             case _:  # the vocabulary has no other

@@ -20,7 +20,7 @@ with `auth` and get `ready` only then. To the rules that is a request like any o
 comes after `ready`; who must, `security` decides, and `peer` sees to it.
 
 Requests: an `id` is open from the request until its one answer (`ack`, `error`, or the message
-asked for: `voices`, `status`, `state`, `pong`, `queue`, `devices`). An answer to an `id` that is not open is against
+asked for: `voices`, `status`, `session_reset`, `state`, `pong`, `queue`, `devices`). An answer to an `id` that is not open is against
 the rules, and so is a second request with an `id` that is open. A malformed request with an `id`
 is answered like any other.
 
@@ -98,6 +98,7 @@ _ANSWERS = (
     messages.Ack,
     messages.Voices,
     messages.Status,
+    messages.SessionReset,
     messages.Pong,
     messages.PlayerState,
     messages.Queue,

@@ -364,6 +364,21 @@ class Streams:
         self._over.unpark_all()
         self._end_if_alone(live, self._settings.orphan_grace_ms / 1000)
 
+    def cancel_all(self) -> int:
+        """Cancels what is live; gives how many that were."""
+        return sum(live.cancel() for live in self.live)
+
+    async def fail_all(self, error: EngineError) -> None:
+        """Ends what is live with an error, and opens no more.
+
+        For when a stream may not come to its end any more; followers have `FAREWELL_S` to hear it.
+        """
+        self._stopping = True
+        for live in self.live:
+            live.fail(error)
+            live.production.cancel()
+        await self._all_heard(FAREWELL_S)
+
     def owned_by(self, owner: object) -> list[LiveStream]:
         """Its streams that are live or kept."""
         return [live for live in self._streams.values() if live.owner is owner]

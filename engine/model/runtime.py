@@ -17,7 +17,16 @@ T = TypeVar("T")
 #: ONNX Runtime's own numbering
 _SEVERITY_ERROR, _SEVERITY_FATAL = 3, 4
 
-PROVIDERS = ["CPUExecutionProvider"]
+_EXECUTION_PROVIDER = "ExecutionProvider"
+PROVIDERS = [f"CPU{_EXECUTION_PROVIDER}"]
+
+
+def why() -> str:
+    """Why the model runs where it does, in a sentence."""
+    offered = [name.removesuffix(_EXECUTION_PROVIDER) for name in ort.get_available_providers()]
+    others = [name for name in offered if name != "CPU"]
+    also = f"; ONNX Runtime also has {', '.join(others)} here" if others else ""
+    return f"This version uses the processor alone{also}."
 
 
 def options(threads: int, *, optimised: bool) -> ort.SessionOptions:

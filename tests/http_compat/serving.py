@@ -33,7 +33,7 @@ from http_compat import server
 from http_compat.app import create_app
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
-from wsproto_api import security
+from wsproto_api import messages, security
 from wsproto_api.messages import Status
 
 PORT = 8880
@@ -105,7 +105,8 @@ class Engine:
 
     async def status(self) -> Status:
         await self._answering()
-        return Status(streams=1, connections=1, model=ToneVoice.model, uptime_s=2.5)
+        report = ToneVoice().report()
+        return messages.status(report, streams=1, connections=1, uptime_s=2.5, instance="0" * 16)
 
     async def _answering(self) -> None:
         if self.down:

@@ -1,6 +1,6 @@
 """The fake voice: a tone a word, made in no time or at a chosen pace. For protocol and load tests.
 
-It implements `engine.request.SpeakLive` and `Describe` and passes the same contract test as the real
+It implements `engine.request.SpeakLive` and `engine.report.Manage` and passes the same contract test as the real
 ones (`tests/test_speak_contract.py`), so a test that uses it tests real behaviour of the rest.
 """
 
@@ -19,6 +19,7 @@ from engine.audio import SAMPLE_RATE, ms_to_samples, to_pcm
 from engine.errors import EngineError, InvalidRequest, UnknownVoice
 from engine.framing import Framer
 from engine.live import FedStream, Flush, TextFeed
+from engine.report import CacheUse, Latencies, Report, Reset
 from engine.request import (
     Done,
     Event,
@@ -48,6 +49,7 @@ class ToneVoice:
 
     Attributes:
         heard: what listeners told: (sample, whether it plays).
+        resets: how often it was reset.
     """
 
     voices = (
@@ -68,6 +70,7 @@ class ToneVoice:
         self.active = 0
         self.segments_made = 0
         self.heard: list[tuple[int, bool]] = []
+        self.resets = 0
 
     @asynccontextmanager
     async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
@@ -93,6 +96,26 @@ class ToneVoice:
                 yield FedStream(events, feed, configure, lambda *told: self.heard.append(told))
         finally:
             self.active -= 1
+
+    def report(self) -> Report:
+        """See `Manage`."""
+        return Report(
+            state="busy" if self.active else "ready",
+            versions={"tone": "1"},
+            fallbacks=(),
+            queue=0,
+            quiet_s=0.0,
+            stalls=0,
+            cache=CacheUse(hits=0, misses=self.segments_made),
+            first_byte=Latencies(),
+            first_audible=Latencies(),
+            model=self.model,
+        )
+
+    async def reset(self) -> Reset:
+        """See `Manage`."""
+        self.resets += 1
+        return "cancelled"
 
     def _known(self, voice: str) -> str:
         if voice not in {info.id for info in self.voices}:

@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.request import Frame, ModelInfo
+from engine.request import Frame
+from tests.support.tone import ToneVoice
 from wsproto_api import frames, messages
 from wsproto_api.errors import LocalProtocolError, RemoteProtocolError
 from wsproto_api.messages import Decoded, StreamFrame, Unknown
@@ -21,8 +22,7 @@ from .serving import ready_of
 
 Sent = msgspec.Struct | StreamFrame
 
-MODEL = ModelInfo(name="tone", build="0", precision="int16", provider="none")
-ENGINE_READY = ready_of(MODEL)
+ENGINE_READY = ready_of(ToneVoice.model)
 PLAYER_READY = messages.PlayerReady(
     protocol=messages.PROTOCOL, server=ENGINE_READY.server, sink="null", sample_rate=24000
 )
@@ -149,9 +149,10 @@ def fatal(socket: str) -> messages.Error:
     return FATAL if socket == "engine" else player_failed(fatal=True)
 
 
+STATUS = messages.status(ToneVoice().report(), streams=0, connections=0, uptime_s=0.0, instance="i")
 ENGINE_SAYS: list[Sent] = [
     messages.Ack(), failed(), WARNING, opened(), messages.Voices(voices=()),
-    messages.Status(streams=0, connections=0, model=MODEL, uptime_s=0.0), messages.Pong(),
+    STATUS, messages.SessionReset(cancelled=0, result="cancelled"), messages.Pong(),
 ]  # fmt: skip
 ITEM_DONE = messages.ItemDone(item=1, played_ms=0.0, outcome="finished")
 PLAYER_SAYS: list[Sent] = [
@@ -160,7 +161,8 @@ PLAYER_SAYS: list[Sent] = [
 ]  # fmt: skip
 ENGINE_ASKED: list[msgspec.Struct] = [
     SPEAK, messages.Cancel(stream=1), messages.Subscribe(stream="*"),
-    messages.Heard(stream=1, sample=0, playing=True), messages.Unsubscribe(stream=1), messages.AskVoices(), messages.AskStatus(), messages.Ping(),
+    messages.Heard(stream=1, sample=0, playing=True), messages.Unsubscribe(stream=1), messages.AskVoices(), messages.AskStatus(),
+    messages.AskReset(), messages.Ping(),
 ]  # fmt: skip
 PLAYER_ASKED: list[msgspec.Struct] = [
     messages.PlayerSpeak(text="Hello."), messages.PlayerStop(), messages.PlayerQueue(),
@@ -296,10 +298,8 @@ ANSWERS = [
     ("engine", messages.Ack(reply_to="a", stream=1)),
     ("engine", failed(reply_to="a")),
     ("engine", messages.Voices(reply_to="a", voices=())),
-    (
-        "engine",
-        messages.Status(reply_to="a", streams=0, connections=0, model=MODEL, uptime_s=0.0),
-    ),
+    ("engine", msgspec.structs.replace(STATUS, reply_to="a")),
+    ("engine", messages.SessionReset(reply_to="a", cancelled=0, result="cancelled")),
     ("engine", messages.Pong(reply_to="a")),
     ("player", messages.PlayerAck(reply_to="a")),
     ("player", messages.PlayerAck(reply_to="a", item=1)),

@@ -1,0 +1,104 @@
+"""What an engine tells of itself while it runs: how it is, and what it has measured. Core.
+
+Nothing here holds text, or anything of a single request.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import msgspec
+
+from .request import Describe, ModelInfo
+
+#: `loading` reads the model, `warming` tries it out; `ready` and `busy` speak, and are busy while
+#: any stream is made; `stalled` has work and does not get on
+State = Literal["loading", "warming", "ready", "busy", "stalled"]
+
+#: those in which a request is taken
+SPEAKS: frozenset[State] = frozenset({"ready", "busy"})
+
+#: What a reset did: ended what was spoken; loads the model anew too, because it had stood still; or
+#: ends the process, whose supervisor starts another, because its last call cannot be ended.
+Reset = Literal["cancelled", "reloading", "restarting"]
+
+
+class Latency(msgspec.Struct, kw_only=True, frozen=True):
+    """How long something took, of the last few hundred times.
+
+    Attributes:
+        count: of how many times.
+        p50_ms: half of them took at most so long …
+        p95_ms: … and 19 of 20.
+    """
+
+    count: int
+    p50_ms: float
+    p95_ms: float
+
+
+class Latencies(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """The same for streams of which nothing came out of the cache (`cold`), and the others.
+
+    None: there were none yet.
+    """
+
+    cold: Latency | None = None
+    warm: Latency | None = None
+
+
+class CacheUse(msgspec.Struct, kw_only=True, frozen=True):
+    """Segments that were spoken before and kept, and those that had to be made."""
+
+    hits: int
+    misses: int
+
+
+class Report(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """How an engine is.
+
+    Attributes:
+        state: see `State`.
+        model: None while it is loaded.
+        versions: by name, of what speech depends on.
+        provider_why: why the model runs where it does, in a sentence.
+        fallbacks: what is not as it should be, a sentence each.
+        queue: pieces of work that wait for the model.
+        quiet_s: for how long there has been work and nothing was done.
+        stalls: how often work stood still since the start.
+        cache: of spoken segments.
+        first_byte: request to first frame.
+        first_audible: request to first frame with sound in it.
+        rtf: computing per audio, of the last few hundred segments that were made.
+        rss_bytes: memory of the process; None: this system does not tell.
+    """
+
+    state: State
+    versions: dict[str, str]
+    fallbacks: tuple[str, ...]
+    queue: int
+    quiet_s: float
+    stalls: int
+    cache: CacheUse
+    first_byte: Latencies
+    first_audible: Latencies
+    model: ModelInfo | None = None
+    provider_why: str | None = None
+    rtf: float | None = None
+    rss_bytes: int | None = None
+
+
+class Manage(Describe, Protocol):
+    """What an engine says of itself, and what may be done with it; given to servers beside `Speak`."""
+
+    def report(self) -> Report:
+        """How it is; at any time, also before it has voices and a model."""
+        ...
+
+    async def reset(self) -> Reset:
+        """Sets it going anew, after the caller has cancelled all streams.
+
+        Raises:
+            NotReady: there is nothing to reset yet.
+        """
+        ...
