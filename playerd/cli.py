@@ -1,4 +1,4 @@
-"""The player's commands, for shells and hotkeys: each talks to the player that runs. Shell.
+"""The command line of the player: its flags, and commands that talk to the player that runs. Shell.
 
 `say -` hands a pipe on while it is written, such as the output of a language model, and is heard
 from its first sentence on.
@@ -9,21 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeVar
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn, TypeVar
 
 import typer
 
-from engine import process
-from engine.errors import InvalidRequest
-from wsproto_api import discovery, messages
+from engine.errors import EngineError, InvalidRequest, SetupError
+from wsproto_api import messages
 from wsproto_api.discovery import Found
 
 from . import amounts, commands
 from .commands import Manner
 from .remote import Request
-
-if TYPE_CHECKING:
-    from engine.config import Settings
 
 T = TypeVar("T")
 
@@ -35,16 +32,8 @@ _SIGNED = {"ignore_unknown_options": True}
 _LAST_ITEM = 10**9
 
 
-def _run(main: Callable[[Found], Awaitable[None]]) -> NoReturn:
-    # A key that was pressed is to be obeyed at once, and the settings take longer to be read than
-    # all the rest: they are asked only if the player is not found without them.
-    if (found := discovery.at_hand("player")) is not None:
-        sys.exit(process.supervise(partial(main, found)))
-
-    async def search(settings: Settings) -> None:
-        await main(Found(settings.player_url, discovery.token(settings)))
-
-    sys.exit(process.run(search, {}))
+def _run(command: Callable[[Found], Awaitable[None]]) -> NoReturn:
+    sys.exit(commands.run(command))
 
 
 def _do(request: Request, *, wait: bool = False) -> NoReturn:
@@ -62,6 +51,65 @@ def _typed(meaning: Callable[[str], T], text: str) -> T:
 Voice = Annotated[str | None, typer.Option(help="voice or blend")]
 Wait = Annotated[bool, typer.Option("--wait", help="until it was heard")]
 Item = typer.Argument(min=1, max=_LAST_ITEM, help="its number, as `queue` gives it")
+
+
+# --- the player itself -------------------------------------------------------------------------
+
+
+@app.callback(invoke_without_command=True)
+def main_command(
+    context: typer.Context,
+    port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
+    sink: Annotated[str | None, typer.Option(help="portaudio, wav or null")] = None,
+    device: Annotated[str | None, typer.Option(help="name or number of the sound device")] = None,
+    wav_path: Annotated[Path | None, typer.Option(help="file of the wav sink")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
+    ensure: Annotated[bool, typer.Option("--ensure", help="fine if one runs already")] = False,
+    install: Annotated[
+        bool, typer.Option("--install-service", help="run engine, player and HTTP at every login")
+    ] = False,
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall-service", help="end and remove these services")
+    ] = False,
+) -> None:
+    """The player: speaks aloud what it is asked to, over WebSocket (kokoro.v1)."""
+    flags = {
+        "player_port": port,
+        "sink": sink,
+        "device": device,
+        "wav_path": wav_path,
+        "log_level": log_level,
+    }
+    if context.invoked_subcommand is not None:
+        if ensure or install or uninstall or any(v is not None for v in flags.values()):
+            typer.echo("Flags before a command would start a player; leave them out.", err=True)
+            sys.exit(1)
+        return
+    if install or uninstall:
+        flagged = any(v is not None for v in flags.values())
+        sys.exit(_change_services(install, uninstall, flagged))
+    from . import program  # here, because a command has no time to load it
+
+    if log_level != "debug":
+        program.silence_libraries()
+    sys.exit(program.run(flags, ensure=ensure))
+
+
+def _change_services(install: bool, uninstall: bool, flags: bool) -> int:
+    """Installs or removes the services; gives the exit code."""
+    from . import services  # for the same reason
+
+    try:
+        if install and uninstall:
+            raise SetupError("Give one of --install-service and --uninstall-service.")
+        if flags:
+            raise SetupError("Services take no flags; write settings into the TOML file instead.")
+        host = services.Host.this()
+        (services.install if install else services.uninstall)(host, typer.echo)
+    except EngineError as error:
+        typer.echo(error.message, err=True)
+        return 1
+    return 0
 
 
 # --- speech -----------------------------------------------------------------------------------
@@ -99,19 +147,19 @@ def repeat_command(wait: Wait = False) -> None:
 @app.command("pause")
 def pause_command() -> None:
     """Silence, until `resume`."""
-    _do(messages.PlayerPause())
+    _do(commands.WORDS["pause"])
 
 
 @app.command("resume")
 def resume_command() -> None:
     """Go on after `pause`."""
-    _do(messages.PlayerResume())
+    _do(commands.WORDS["resume"])
 
 
 @app.command("toggle")
 def toggle_command() -> None:
     """Pause, or go on: for one key."""
-    _do(messages.PlayerToggle())
+    _do(commands.WORDS["toggle"])
 
 
 @app.command("stop")

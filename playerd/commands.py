@@ -9,21 +9,35 @@ from __future__ import annotations
 import codecs
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import trio
-import typer
 from msgspec.structs import replace
 
+from engine import process
 from engine.errors import InvalidRequest, UnknownStream
-from wsproto_api import messages
+from wsproto_api import discovery, messages
 from wsproto_api.discovery import Found
 
 from .amounts import Change
 from .remote import Request, player
+
+if TYPE_CHECKING:
+    from engine.config import Settings
+
+#: The commands that need no more than a word, which is what keys are for: see `__main__`.
+WORDS: Mapping[str, Request] = {
+    "pause": messages.PlayerPause(),
+    "resume": messages.PlayerResume(),
+    "toggle": messages.PlayerToggle(),
+    "stop": messages.PlayerStop(),
+    "skip": messages.PlayerSkip(),
+    "back": messages.PlayerSkip(n=-1),
+    "repeat": messages.PlayerRepeat(),
+}
 
 #: bytes of a pipe that are taken at once
 _PIPE_BYTES = 4096
@@ -39,6 +53,21 @@ class Manner:
     lang: str | None = None
     speed: float | None = None
     mode: messages.PlayerMode = "replace"
+
+
+def run(command: Callable[[Found], Awaitable[None]]) -> int:
+    """Finds the player and runs a command; gives the exit code, and says why if it is not 0.
+
+    The settings take longer to be read than all the rest, so they are asked only if the player is
+    not found without them.
+    """
+    if (found := discovery.at_hand("player")) is not None:
+        return process.supervise(partial(command, found))
+
+    async def search(settings: Settings) -> None:
+        await command(Found(settings.player_url, discovery.token(settings)))
+
+    return process.run(search, {})
 
 
 # --- speech -----------------------------------------------------------------------------------
@@ -245,8 +274,8 @@ def _percent(value: float) -> str:
 def _print(*lines: str) -> bool:
     """Prints lines; gives whether anybody reads them."""
     try:
-        for line in lines:
-            typer.echo(line)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.flush()
     except BrokenPipeError:
         # What is left in the buffer would be complained about at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import msgspec
 import trio
-import typer
 
 from engine.errors import InvalidRequest, NotReady, Overloaded
 from wsproto_api import messages
@@ -48,7 +48,7 @@ class RemotePlayer:
         assert not isinstance(received, StreamFrame)  # players send none
         match received:
             case messages.Warning(message=text):
-                typer.echo(text, err=True)
+                sys.stderr.write(f"{text}\n")
             case messages.ItemDone():
                 self._done.add(received.item)
             case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,7 +20,7 @@ from engine.config import Settings
 from engine.errors import EngineError, InvalidRequest, NotReady, UnknownVoice
 from engine.process import address, open_listeners
 from engine.request import SpeechRequest
-from playerd import amounts, cli, commands, remote
+from playerd import __main__, amounts, cli, commands, remote
 from playerd.commands import Manner
 from playerd.daemon import MOST_LISTED
 from tests.support.access import TOKEN
@@ -460,6 +461,18 @@ def test_a_command_is_a_request(
     main = Asked(monkeypatch).by(*words.split())
     assert main.func is commands.do
     assert main.keywords == {"request": request_, "wait": False}
+
+
+@pytest.mark.parametrize("word", commands.WORDS)
+def test_a_word_that_is_not_parsed_is_the_same(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked(monkeypatch)
+    parsed = asked.by(word)
+    monkeypatch.setattr(sys, "argv", ["playerd", word])
+    with pytest.raises(SystemExit) as end:
+        __main__.main()
+    assert end.value.code == 0
+    assert asked.mains.pop().keywords["request"] == parsed.keywords["request"]
+    assert not parsed.keywords["wait"]
 
 
 @pytest.mark.parametrize(
