@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from functools import partial
 from typing import Annotated
 
 import structlog
@@ -13,39 +11,13 @@ import typer
 
 from engine import process
 from engine.config import Settings
-from engine.request import VoiceInfo
-from wsproto_api import discovery, messages, security
-from wsproto_api.client import ask
-from wsproto_api.speak import WebSocketSpeak
+from wsproto_api import discovery, security
 
 from . import server
 from .app import create_app
+from .remote import RemoteEngine
 
 log = structlog.get_logger("http")
-
-#: An engine that does not answer in this time is starting: it listens before it has read its model.
-ENGINE_S = 0.8
-
-
-class RemoteEngine:
-    """What the application asks of an engine in another process.
-
-    Args:
-        url: of the engine.
-        token: what it wants to be shown.
-    """
-
-    def __init__(self, url: str, token: str) -> None:
-        self.speak = WebSocketSpeak(url, token, connect_s=ENGINE_S)
-        self._ask = partial(ask, url, token=token, limit_s=ENGINE_S)
-
-    async def voices(self) -> Sequence[VoiceInfo]:
-        """Its voices."""
-        return (await self._ask(messages.AskVoices(id="voices"), messages.Voices)).voices
-
-    async def status(self) -> messages.Status:
-        """How it is."""
-        return await self._ask(messages.AskStatus(id="status"), messages.Status)
 
 
 async def serve(settings: Settings) -> None:
@@ -56,8 +28,8 @@ async def serve(settings: Settings) -> None:
     # Its own pages are those of the port that it got.
     own = settings.model_copy(update={"http_port": port})
     policy = security.policy(own, port=port, token=token)
-    engine = RemoteEngine(settings.engine_url, token)
-    app = create_app(engine.speak, engine.voices, engine.status, settings=settings, policy=policy)
+    engine = RemoteEngine(settings.engine_url, token, settings.player_url)
+    app = create_app(engine.speak, engine.voices, engine, settings=settings, policy=policy)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, app, listeners)
         address = process.address("http", listeners)

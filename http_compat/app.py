@@ -1,30 +1,35 @@
 """The HTTP endpoints, on quart-trio. Shell.
 
-Takes ports and never asks who is behind them: a `Speak`, and two questions to the engine. Every
+Takes ports and never asks who is behind them: a `Speak`, and questions to engine and player. Every
 address of the OpenAI API is there without its `/v1` too, for users who leave it out of the URL.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from contextlib import suppress
+from typing import Literal, TypeVar
 
 import msgspec
 import structlog
+import trio
 from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from engine import __version__
 from engine.config import Settings
-from engine.errors import EngineError, InternalError, blame
+from engine.errors import EngineError, InternalError, StreamCancelled, blame
+from engine.report import State
 from engine.request import Speak, VoiceInfo
 from wsproto_api import security
-from wsproto_api.messages import Status
+from wsproto_api.messages import PlayerState, Status
 from wsproto_api.security import Policy
 
-from . import errors, lists, openapi
+from . import errors, lists, openapi, state
 from .connection import Connection, NoWebSocket, exchange
+from .line import Line
 from .speech import Speech
 
 log = structlog.get_logger("http")
@@ -40,7 +45,7 @@ JSON = "application/json"
 def create_app(
     speak: Speak,
     voices: Callable[[], Awaitable[Sequence[VoiceInfo]]],
-    status: Callable[[], Awaitable[Status]],
+    asks: state.Asks,
     *,
     settings: Settings,
     policy: Policy,
@@ -50,7 +55,7 @@ def create_app(
     Args:
         speak: who speaks.
         voices: asks the engine for its voices; raises `EngineError`.
-        status: asks the engine how it is; raises `EngineError`.
+        asks: asks engine and player how they are.
         settings: limits.
         policy: who may connect.
     """
@@ -62,15 +67,18 @@ def create_app(
     _guard(app, policy)
     _allow_pages(app, settings.origins)
     _tell_errors(app)
-    _add_speech(app, Speech(speak, voices, settings))
+    speech = Speech(speak, voices, settings)
+    _add_speech(app, speech)
     _add_lists(app, voices)
     _add_document(app, settings.http_text_chars)
-    _add_health(app, status)
+    _add_state(app, asks, speech.line)
     return app
 
 
-#: what makes speech; the lists and the health are no secret
-_SPEECH = frozenset({"/v1/audio/speech", "/audio/speech"})
+#: what makes or ends speech, or tells of the machine; the lists and whether it is up are no secret
+_NEEDS_KEY = frozenset({
+    "/v1/audio/speech", "/audio/speech", "/status", "/metrics", "/session-status", "/session-reset",
+})  # fmt: skip
 
 
 def _guard(app: QuartTrio, policy: Policy) -> None:
@@ -84,7 +92,7 @@ def _guard(app: QuartTrio, policy: Policy) -> None:
         refused = security.foreigner(policy, offer)
         # On loopback any key does, also none: clients of OpenAI send what their user made up.
         asks = request.method != "OPTIONS"  # a browser's own question, without the page's key
-        if refused is None and policy.exposed and asks and request.path in _SPEECH:
+        if refused is None and policy.exposed and asks and request.path in _NEEDS_KEY:
             refused = security.unauthorized(policy, offer)
         return _error(errors.answer(refused.error)) if refused else None
 
@@ -196,19 +204,66 @@ def _add_document(app: QuartTrio, text_chars: int) -> None:
         return _json(document)
 
 
-def _add_health(app: QuartTrio, status: Callable[[], Awaitable[Status]]) -> None:
+def _add_state(app: QuartTrio, asks: state.Asks, line: Line) -> None:
+    began_s = time.monotonic()
+
+    def requests() -> state.Requests:
+        return state.Requests(waiting=line.waiting, speaking=line.inside)
+
     @app.get("/health")
     async def health() -> Response:
+        return _json(state.Health(version=__version__))
+
+    @app.get("/ready")
+    async def ready() -> Response:
+        now: State | Literal["unreachable"] = "unreachable"
+        error: EngineError | None
         try:
-            engine = await status()
-        except EngineError as error:
-            answer = errors.answer(error)
-            body = {"status": "unavailable", "error": answer.detail}
-            return _json(body, 503, answer.headers)
-        details = {
-            "model": engine.model,
-            "streams": engine.streams,
-            "connections": engine.connections,
-            "uptime_s": engine.uptime_s,
-        }
-        return _json({"status": "ok", "engine": details})
+            now = (await asks.status()).state
+            error = state.refused(now)
+        except EngineError as unreachable:
+            error = unreachable
+        if error is None:
+            return _json(state.Readiness(state=now))
+        answer = errors.answer(error)
+        return _json(state.Readiness(state=now, error=answer.detail), 503, answer.headers)
+
+    @app.get("/status")
+    async def status() -> Response:
+        player: PlayerState | None = None
+
+        async def ask_player() -> None:
+            nonlocal player
+            with suppress(EngineError):
+                player = await asks.player()
+
+        engine: Status | EngineError
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_player)
+            try:
+                engine = await asks.status()
+            except EngineError as error:
+                engine = error
+        uptime_s = time.monotonic() - began_s
+        told = state.overview(
+            engine, player, version=__version__, uptime_s=uptime_s, requests=requests()
+        )
+        return _json(told)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        engine: str | None = None
+        with suppress(EngineError):
+            engine = await asks.metrics()
+        told = state.exposition(engine, requests())
+        return Response(told, content_type=state.METRICS_TYPE)
+
+    @app.get("/session-status")
+    async def session_status() -> Response:
+        return _json(state.session(await asks.status()))
+
+    @app.post("/session-reset")
+    async def session_reset() -> Response:
+        line.dismiss(StreamCancelled(state.WAS_RESET))
+        done = await asks.reset()
+        return _json(state.SessionAnswer(cancelled=done.cancelled, result=done.result))

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from . import containers, lists, sse
+from . import containers, lists, sse, state
 from .errors import RULES, ErrorBody
 from .schema import Body, Format
 
@@ -42,6 +42,11 @@ def document(*, version: str, text_chars: int) -> dict[str, Any]:
         lists.VoiceList,
         lists.VoiceNames,
         *sse.EVENTS,
+        state.Health,
+        state.Readiness,
+        state.Overview,
+        state.SessionState,
+        state.SessionAnswer,
     )
     _, schemas = msgspec.json.schema_components(structs, ref_template=REFERENCE)
     schemas["Body"]["properties"]["input"] |= {"minLength": 1, "maxLength": text_chars}
@@ -64,7 +69,21 @@ def document(*, version: str, text_chars: int) -> dict[str, Any]:
             },
             "/v1/models": {"get": _question("listModels", "The models.", "ModelList")},
             "/v1/models/{id}": {"get": _model()},
-            "/health": {"get": _health()},
+            "/health": {"get": _question("health", "Whether this server answers.", "Health")},
+            "/ready": {"get": _ready()},
+            "/status": {"get": _keyed("status", "How everything is.", "Overview")},
+            "/metrics": {"get": _metrics()},
+            "/session-status": {
+                "get": _keyed("sessionStatus", "Whether speech gets on.", "SessionState", 503)
+            },
+            "/session-reset": {
+                "post": _keyed(
+                    "sessionReset",
+                    "Ends all speech, and sets the engine going anew if it stands still.",
+                    "SessionAnswer",
+                    503,
+                )
+            },
             "/openapi.json": {"get": _itself()},
         },
         "components": {
@@ -141,17 +160,22 @@ def _model() -> dict[str, Any]:
     return operation
 
 
-def _health() -> dict[str, Any]:
-    state = {"content": {_JSON: {"schema": {"type": "object", "required": ["status"]}}}}
-    return {
-        "operationId": "health",
-        "summary": "Whether speech can be had.",
-        "responses": {
-            "200": {"description": "It can.", "headers": _HEADERS, **state},
-            **_errors(*_ALWAYS),
-            "503": {"description": "Not now.", "headers": _HEADERS, **state},
-        },
-    }
+def _ready() -> dict[str, Any]:
+    operation = _question("ready", "Whether speech can be had now.", "Readiness")
+    operation["responses"]["503"] = operation["responses"]["200"] | {"description": "Not now."}
+    return operation
+
+
+def _keyed(name: str, summary: str, answer: str, *errors: int) -> dict[str, Any]:
+    """A question that needs the key where other machines can ask it."""
+    return _question(name, summary, answer, errors=(401, *errors))
+
+
+def _metrics() -> dict[str, Any]:
+    operation = _keyed("metrics", "Counters of engine and server for Prometheus.", "Health")
+    kind = state.METRICS_TYPE.partition(";")[0]
+    operation["responses"]["200"]["content"] = {kind: {"schema": {"type": "string"}}}
+    return operation
 
 
 def _itself() -> dict[str, Any]:

@@ -141,9 +141,9 @@ async def connect(
         try:
             websocket = await stack.enter_async_context(opening)
         except TimeoutError:
-            raise _silent(url) from None
+            raise silent(url) from None
         except OSError:
-            raise _absent(url) from None
+            raise absent(url) from None
         except (InvalidHandshake, ConnectionClosed) as error:
             if isinstance(error, InvalidStatus) and error.response.status_code == 401:
                 raise Unauthorized(f"{url} refused the connection: {_reason(error)}") from None
@@ -157,19 +157,21 @@ async def connect(
             with trio.move_on_at(deadline_s):
                 ready = await _ready(connection)
             if ready is None:
-                raise _silent(url)
+                raise silent(url)
             yield connection, ready
         finally:
             await sockets.close(websocket, CloseCode.NORMAL_CLOSURE)
 
 
-def _absent(url: str) -> NotReady:
+def absent(url: str) -> NotReady:
+    """What somebody is told when nobody listens at `url`."""
     return NotReady(
         f"Nothing answers at {url}; start it with `make up` and try again.", retry_after_ms=1000
     )
 
 
-def _silent(url: str) -> NotReady:
+def silent(url: str) -> NotReady:
+    """What somebody is told when whoever listens at `url` does not answer in time."""
     return NotReady(
         f"{url} does not answer yet; if it was started just now, try again in a few seconds.",
         retry_after_ms=1000,
@@ -206,22 +208,27 @@ async def ask(
     token: str,
     *,
     limit_s: float = CONNECT_TIMEOUT_S,
+    client: Vocabulary = messages.ENGINE_CLIENT,
+    server: Vocabulary = messages.ENGINE_SERVER,
 ) -> A:
-    """The engine's answer to a question such as `AskVoices(id="…")`, on a connection of its own.
+    """The answer to a question such as `AskVoices(id="…")`, on a connection of its own.
 
     Args:
-        url: of the engine.
+        url: of the engine or the player.
         question: what is asked.
         answer: the message that answers it.
-        token: what the engine wants to be shown.
+        token: what they want to be shown.
         limit_s: how long all of it may take.
+        client: what we may say.
+        server: what they may say.
 
     Raises:
-        NotReady: the engine cannot be reached, or does not answer in time.
-        EngineError: it does not answer the question.
+        NotReady: they cannot be reached, or do not answer in time.
+        EngineError: they do not answer the question.
     """
     with trio.move_on_after(limit_s):
-        async with connect(url, token=token, limit_s=limit_s) as (connection, _):
+        opening = connect(url, token=token, client=client, server=server, limit_s=limit_s)
+        async with opening as (connection, _):
             await connection.send(question)
             while True:
                 match await connection.receive():
@@ -231,4 +238,4 @@ async def ask(
                         raise error_of(error)
                     case _:
                         pass
-    raise _silent(url)
+    raise silent(url)

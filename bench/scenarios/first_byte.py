@@ -8,7 +8,7 @@ share one process here.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 import httpx
@@ -21,11 +21,12 @@ from bench.scenarios import wire
 from bench.workers.wire import time_in
 from engine import config
 from engine.process import open_listeners, set_up_logging
-from engine.request import Event, Frame, Speak, SpeechRequest, VoiceInfo
+from engine.request import Event, Frame, Speak, SpeechRequest
 from http_compat import server
 from http_compat.app import create_app
+from http_compat.remote import RemoteEngine
 from http_compat.schema import Format
-from wsproto_api import messages, security
+from wsproto_api import security
 from wsproto_api.speak import WebSocketSpeak
 
 #: ms after the engine's first frame, 95th percentile
@@ -65,10 +66,11 @@ async def run(options: Options) -> Report:
         port = listeners[0].socket.getsockname()[1]
         settings = config.load({"http_port": port, "log_level": "error"}, environ={}).settings
         set_up_logging(settings)
+        engine = RemoteEngine(url, token)
         app = create_app(
             watched,
-            _no_voices,
-            _no_status,
+            engine.voices,
+            engine,
             settings=settings,
             policy=security.policy(settings, port=port, token=token),
         )
@@ -120,11 +122,3 @@ async def _first_ms(
         async for _ in response.aiter_raw():
             first_s = first_s or time.perf_counter()
     return (first_s - watched.first_s) * 1000
-
-
-async def _no_voices() -> Sequence[VoiceInfo]:
-    return ()
-
-
-async def _no_status() -> messages.Status:
-    raise NotImplementedError

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 from quart_trio import QuartTrio
 from werkzeug.datastructures import Headers
 
@@ -18,6 +19,7 @@ from engine import config
 from engine.config import Settings
 from engine.errors import NotReady
 from engine.process import open_listeners
+from engine.report import State
 from engine.request import (
     Done,
     Event,
@@ -34,7 +36,7 @@ from http_compat.app import create_app
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 from wsproto_api import messages, security
-from wsproto_api.messages import Status
+from wsproto_api.messages import PlayerState, SessionReset, Status
 
 PORT = 8880
 HOST = {"Host": f"127.0.0.1:{PORT}"}
@@ -94,10 +96,12 @@ async def say_nothing(request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[
 
 @dataclass
 class Engine:
-    """What the application asks besides `Speak`; `down` makes it refuse."""
+    """What the application asks besides `Speak`; `down` makes it refuse, and there may be a player."""
 
     speak: Speak = field(default_factory=ToneVoice)
     down: NotReady | None = None
+    state: State = "busy"
+    playing: PlayerState | None = None
 
     async def voices(self) -> Sequence[VoiceInfo]:
         await self._answering()
@@ -105,8 +109,22 @@ class Engine:
 
     async def status(self) -> Status:
         await self._answering()
-        report = ToneVoice().report()
+        report = replace(ToneVoice().report(), state=self.state)
         return messages.status(report, streams=1, connections=1, uptime_s=2.5, instance="0" * 16)
+
+    async def metrics(self) -> str:
+        await self._answering()
+        return "kokoro_live_streams_active 1.0\n"
+
+    async def reset(self) -> SessionReset:
+        await self._answering()
+        return SessionReset(cancelled=1, result="cancelled")
+
+    async def player(self) -> PlayerState:
+        await self._answering()
+        if self.playing is None:
+            raise NotReady("There is no player.")
+        return self.playing
 
     async def _answering(self) -> None:
         if self.down:
@@ -116,7 +134,7 @@ class Engine:
         """The application over this engine."""
         settings = (settings or defaults()).model_copy(update={"http_port": port})
         policy = security.policy(settings, port=port, token=TOKEN)
-        return create_app(self.speak, self.voices, self.status, settings=settings, policy=policy)
+        return create_app(self.speak, self.voices, self, settings=settings, policy=policy)
 
 
 @dataclass

@@ -29,7 +29,6 @@ from .serving import (
     PORT,
     SPEECH,
     Engine,
-    Gate,
     ask,
     calling,
     defaults,
@@ -242,29 +241,7 @@ async def test_an_engine_that_does_not_answer(autojump_clock: MockClock) -> None
     voices = await get(app, "/v1/audio/voices")
     assert voices.status == 503
     assert told(voices)["code"] == "engine_unavailable"
-    health = await get(app, "/health")
-    assert health.status == 503
-    assert health.headers["Retry-After"] == "1"
-    body = health.json
-    assert body["status"] == "unavailable"
-    assert body["error"]["code"] == "engine_unavailable"
     assert (await get(app, "/v1/models")).status == 200
-
-
-async def test_health_while_somebody_speaks(autojump_clock: MockClock) -> None:
-    gate = Gate(ToneVoice())
-    app = Engine(gate).app()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(post, app, {"input": "One. Two."})
-        await gate.reached.wait()
-        began = trio.current_time()
-        response = await get(app, "/health")
-        assert trio.current_time() == began
-        assert response.status == 200
-        body = response.json
-        assert body["status"] == "ok"
-        assert body["engine"]["model"]["name"] == "tone"
-        gate.opened.set()
 
 
 @pytest.mark.parametrize(
@@ -383,7 +360,9 @@ async def test_speech_needs_the_token_where_other_machines_reach_it(
         assert response.headers["x-should-retry"] == "false"
 
 
-@pytest.mark.parametrize("path", ["/health", "/v1/models", "/v1/audio/models", "/v1/audio/voices"])
+@pytest.mark.parametrize(
+    "path", ["/health", "/ready", "/v1/models", "/v1/audio/models", "/v1/audio/voices"]
+)
 async def test_lists_and_health_are_open_to_other_machines(
     autojump_clock: MockClock, path: str
 ) -> None:

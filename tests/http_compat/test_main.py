@@ -12,8 +12,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from engine.process import open_listeners
-from http_compat.__main__ import RemoteEngine
 from http_compat.app import create_app
+from http_compat.remote import RemoteEngine
 from tests.support.access import TOKEN
 from tests.support.tone import WORD_MS, ToneVoice
 from wsproto_api import security
@@ -29,8 +29,9 @@ async def test_without_an_engine() -> None:
         async with started("--port", "0", "--engine-port", str(engine_port)) as server:
             await server.until_ready()
             async with http() as client:
-                health = await client.get(f"http://localhost:{server.port}/health")
-                assert health.status_code == 503
+                for path, status in (("health", 200), ("ready", 503)):
+                    answer = await client.get(f"http://localhost:{server.port}/{path}")
+                    assert answer.status_code == status
                 speech = await client.post(f"{server.url}/audio/speech", json={"input": "One."})
                 assert speech.status_code == 503
                 assert "make up" in speech.json()["error"]["message"]
@@ -48,9 +49,7 @@ async def test_an_engine_that_is_loading(mock_clock: MockClock) -> None:
     async with loading:
         remote = RemoteEngine(f"ws://127.0.0.1:{loading.socket.getsockname()[1]}/", TOKEN)
         policy = security.policy(defaults(), port=PORT, token=TOKEN)
-        app = create_app(
-            remote.speak, remote.voices, remote.status, settings=defaults(), policy=policy
-        )
+        app = create_app(remote.speak, remote.voices, remote, settings=defaults(), policy=policy)
         statuses: list[int] = []
 
         async def request(method: str, path: str) -> None:
@@ -61,7 +60,7 @@ async def test_an_engine_that_is_loading(mock_clock: MockClock) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(request, "POST", SPEECH)
             nursery.start_soon(request, "GET", "/v1/audio/voices")
-            nursery.start_soon(request, "GET", "/health")
+            nursery.start_soon(request, "GET", "/ready")
             await trio.testing.wait_all_tasks_blocked(0.05)
             assert statuses == []
             mock_clock.jump(1.0)
@@ -76,8 +75,8 @@ async def test_with_an_engine() -> None:
         http() as client,
     ):
         await server.until_ready()
-        health = await client.get(f"http://127.0.0.1:{server.port}/health")
-        assert health.json()["engine"]["model"]["name"] == "tone"
+        status = await client.get(f"http://127.0.0.1:{server.port}/status")
+        assert status.json()["engine"]["model"]["name"] == "tone"
         voices = await client.get(f"{server.url}/audio/voices")
         assert [each["id"] for each in voices.json()["voices"]] == ["af_heart", "bm_fable"]
         body = {"input": "One two.", "response_format": "pcm"}

@@ -35,6 +35,11 @@ OPERATIONS = [
     ("/v1/models", "GET"),
     ("/v1/models/{id}", "GET"),
     ("/health", "GET"),
+    ("/ready", "GET"),
+    ("/status", "GET"),
+    ("/metrics", "GET"),
+    ("/session-status", "GET"),
+    ("/session-reset", "POST"),
     ("/openapi.json", "GET"),
 ]
 
