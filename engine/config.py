@@ -204,6 +204,7 @@ class Settings(BaseSettings):
         le=1_000,
         description="silence before speech after a rest; some Bluetooth and HDMI devices swallow it",
     )
+    volume: float = Field(1.0, ge=0, le=1, description="how loud the player begins")
     wav_path: Path = Field(Path("kokoro-live.wav"), description="file of the wav sink")
 
     # what is told

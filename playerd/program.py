@@ -78,6 +78,7 @@ async def play(settings: Settings) -> None:
     listeners = await process.open_listeners(settings.host, settings.player_port)
     token = discovery.token(settings)
     sink = sink_of(settings)
+    sink.volume = settings.volume
     speak = WebSocketSpeak(settings.engine_url, token)
     daemon = Daemon(speak, sink, settings, token)
     notifier = Notifier(os.environ)

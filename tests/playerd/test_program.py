@@ -248,11 +248,13 @@ async def test_it_ends_when_asked_to_while_it_plays(
     tmp_path: Path, settings: Settings, sink: str, number: signal.Signals, code: int
 ) -> None:
     flags = ("--sink", sink, "--wav-path", str(tmp_path / "out.wav"))
+    quiet = {**os.environ, "KOKORO_LIVE_VOLUME": "0.5"}
     async with (
         engine(settings, ToneVoice(rtf=1)) as port,
-        running(*flags, environment=os.environ, folder=tmp_path, engine_port=port) as program,
+        running(*flags, environment=quiet, folder=tmp_path, engine_port=port) as program,
         program.client() as client,
     ):
+        assert (await client.status()).volume == 0.5
         await client.speak("Secret words that nobody may log. Secret words again.")
         await client.hear(messages.PlayerState, state="playing")
         assert await program.end(number) == code
