@@ -1,0 +1,6 @@
+import { run } from "./raycast/feedback";
+import { speakSelection } from "./raycast/text";
+
+export default async function SpeakSelection() {
+  await run(speakSelection);
+}

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Player } from "../src/player/player";
+import { type Run, start, type Starter } from "../src/player/start";
+import { FakePlayer, folder, TOKEN } from "./fake-player";
+
+const LONG = { quickMs: 20_000, engineMs: 20_000 };
+
+const MACHINE: Starter = {
+  run: async () => {},
+  sleep: async () => {},
+  platform: "linux",
+  uid: 501,
+};
+
+async function commands(platform: string, anew: boolean): Promise<string[]> {
+  const fake = await FakePlayer.start();
+  const player = new Player({ address: fake.url, token: TOKEN, dataFolder: folder() }, LONG);
+  const ran: string[] = [];
+  const run: Run = async (...words) => void ran.push(words.join(" "));
+  await start({ anew, player }, { ...MACHINE, run, platform });
+  assert.ok(fake.types.includes("status"), "it was not looked whether it runs");
+  return ran;
+}
+
+test("launchd starts the services of the user", async () => {
+  const kickstart = "/bin/launchctl kickstart gui/501/kokoro-live.";
+  assert.deepEqual(
+    await commands("darwin", false),
+    ["engine", "player", "http"].map((name) => kickstart + name),
+  );
+  assert.match((await commands("darwin", true))[1]!, /kickstart -k gui\/501\/kokoro-live.player$/);
+});
+
+test("systemd does it with one command", async () => {
+  const units = "kokoro-live-engine.service kokoro-live-player.service kokoro-live-http.service";
+  assert.deepEqual(await commands("linux", false), [`systemctl --user start ${units}`]);
+  assert.deepEqual(await commands("linux", true), [`systemctl --user restart ${units}`]);
+});
+
+test("services that are not installed are told, with how to install them", async () => {
+  const run: Run = () => Promise.reject(new Error("113"));
+  const machine = { ...MACHINE, run };
+  await assert.rejects(start({ anew: false, player: new Player() }, machine), {
+    message: /not installed as a service/,
+    help: /--install-service/,
+  });
+});
+
+test("a player that does not come up is told after ten seconds", async () => {
+  const player = new Player({ dataFolder: folder() });
+  let waitedMs = 0;
+  const machine = { ...MACHINE, sleep: async (ms: number) => void (waitedMs += ms) };
+  await assert.rejects(start({ anew: false, player }, machine), {
+    message: "The player is not running.",
+  });
+  assert.equal(waitedMs, 10_000);
+});
