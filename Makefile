@@ -2,7 +2,8 @@
 #
 # KOKORO_LIVE_* variables, in the environment or after `make`, reach the programs.
 
-.PHONY: help up test soak say setup lint bench lock clean environment dev assets sound test-sound test-node
+.PHONY: help up test soak say setup lint raycast bench lock clean environment dev assets sound \
+	test-sound test-node
 .NOTPARALLEL:
 
 PYTHON := .venv/bin/python
@@ -47,6 +48,10 @@ lint: dev ## check style and types
 	@$(PYTHON) -m ruff format --check
 	@$(PYTHON) -m mypy --strict $(PACKAGES)
 
+raycast: test-node ## check, build and test the Raycast extension
+	@command -v npm >/dev/null 2>&1 || { echo "make raycast needs Node with npm: install it first." >&2; exit 1; }
+	@cd clients/raycast && npm run -s check
+
 bench: setup ## measure latency and speed; ARGS are the benchmark's
 	@exec $(PYTHON) -m bench $(ARGS)
 
@@ -62,6 +67,7 @@ lock: ## resolve the dependencies anew with uv; ARGS=--upgrade takes new version
 
 clean: ## remove the environment and all caches of this checkout, not model and voices
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/node/node_modules
+	cd clients/raycast && rm -rf node_modules dist .tests raycast-env.d.ts
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------ steps of the above

@@ -5,7 +5,7 @@
 #   scripts/system.sh run     PortAudio, which the player plays through
 #   scripts/system.sh test    that, PulseAudio, whose null sink is the tests' loudspeaker, systemd,
 #                             which checks the units of the services (it is not started), and Node,
-#                             whose OpenAI SDK talks to the HTTP server
+#                             for the OpenAI SDK that talks to the HTTP server, and Raycast
 set -u
 
 kind=${1:-run}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .fakes import PYTHON, ROOT, TOOLS, Checkout
+from .fakes import NODE_FOLDERS, PYTHON, ROOT, TOOLS, Checkout
 
 
 @pytest.fixture
@@ -15,8 +15,9 @@ def checkout(tmp_path: Path) -> Checkout:
     root, fakes = tmp_path / "check out", tmp_path / "fakes"
     shutil.copytree(ROOT / "scripts", root / "scripts")
     shutil.copy(ROOT / "Makefile", root)
-    (root / "tests" / "node").mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "node" / "package-lock.json", root / "tests" / "node")
+    for folder in NODE_FOLDERS:
+        (root / folder).mkdir(parents=True)
+        shutil.copy(ROOT / folder / "package-lock.json", root / folder)
     (root / "requirements").mkdir()
     for kind in ("run", "dev", "ja", "zh"):
         (root / "requirements" / f"{kind}.lock").write_text(f"{kind}==1\n")

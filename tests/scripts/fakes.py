@@ -8,6 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+#: with packages for Node
+NODE_FOLDERS = ("tests/node", "clients/raycast")
+
 #: real programs that the scripts may use
 TOOLS = (
     *("sh", "bash", "make", "awk", "cat", "cksum", "cmp", "cp", "dirname", "env", "grep"),

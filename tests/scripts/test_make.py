@@ -47,7 +47,19 @@ def test_help_is_the_default_and_names_every_target(checkout: Checkout) -> None:
     done = checkout.run("make")
     assert done.returncode == 0
     named = re.findall(r"^  make (\w+)", done.stdout, re.MULTILINE)
-    expected = ["help", "up", "test", "soak", "say", "setup", "lint", "bench", "lock", "clean"]
+    expected = [
+        "help",
+        "up",
+        "test",
+        "soak",
+        "say",
+        "setup",
+        "lint",
+        "raycast",
+        "bench",
+        "lock",
+        "clean",
+    ]
     assert named == expected
 
 
@@ -88,6 +100,17 @@ def test_lint_stops_at_the_first_fault(ready: Checkout) -> None:
     ]
 
 
+def test_raycast_installs_and_checks(checkout: Checkout) -> None:
+    debian(checkout)
+    missing = checkout.run("make", "raycast", INSTALLED=FOR_TESTS)
+    assert missing.returncode != 0
+    assert "needs Node with npm" in missing.stderr
+    checkout.program("node")
+    checkout.program("npm", LOGGED + "mkdir -p node_modules\n")
+    assert checkout.run("make", "raycast", INSTALLED=FOR_TESTS).returncode == 0
+    assert [line.split()[1] for line in checkout.log()] == ["ci", "ci", "run"]
+
+
 def test_clean_keeps_the_sources(ready: Checkout) -> None:
     (ready.root / "engine" / "__pycache__").mkdir(parents=True)
     (ready.root / ".git" / "__pycache__").mkdir(parents=True)
@@ -96,7 +119,7 @@ def test_clean_keeps_the_sources(ready: Checkout) -> None:
     (ready.fakes / "bin" / "find").symlink_to(real)
     assert ready.run("make", "clean").returncode == 0
     assert sorted(os.listdir(ready.root)) == [
-        *(".git", "Makefile", "engine", "requirements", "scripts", "tests")
+        *(".git", "Makefile", "clients", "engine", "requirements", "scripts", "tests")
     ]
     assert not (ready.root / "engine" / "__pycache__").exists()
     assert (ready.root / ".git" / "__pycache__").exists()
