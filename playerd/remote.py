@@ -23,7 +23,7 @@ Request = messages.Request | messages.PlayerSpeak | messages.PlayerOpen
 #: a person waits, and it is this machine
 CONNECT_S = 0.5
 #: longer than the player itself waits for the engine
-_ANSWER_S = 15.0
+ANSWER_S = 15.0
 #: Requests are asked one after the other, so they need no other name.
 _NAME = "command"
 
@@ -72,7 +72,7 @@ class RemotePlayer:
         Raises:
             EngineError: it is refused, or not answered.
         """
-        with trio.move_on_after(_ANSWER_S):
+        with trio.move_on_after(ANSWER_S):
             await self.send(msgspec.structs.replace(request, id=_NAME))
             async for received in self:
                 if getattr(received, "reply_to", None) != _NAME:
