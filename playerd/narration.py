@@ -50,7 +50,8 @@ class Narration:
     def moved(self, item: Item) -> None:
         """The item begins to sound, or is to go on elsewhere, or is silent."""
         item.narrated = item.heard_samples(self._sink.heard_samples)
-        self._tell_position(item, item.narrated)
+        if item.started:
+            self._tell_position(item, item.narrated)
         self._report_due_s = 0.0
         self._moved.set()
 

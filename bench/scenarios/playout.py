@@ -26,7 +26,7 @@ from engine.audio import SAMPLE_RATE, ms_to_samples, pcm_samples, silence
 from engine.request import Frame, SegmentDone, SegmentStart
 from playerd.delay import DelayPolicy, FixedDelay, Immediate, Slack
 from playerd.forecast import Supply
-from playerd.player import LOOK_S, PIECE_SAMPLES
+from playerd.mover import LOOK_S, PIECE_SAMPLES
 from playerd.playout import Phase, Playout
 
 BASELINE, OURS = "fixed 250", "slack"
