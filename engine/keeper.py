@@ -89,7 +89,7 @@ class Service(Protocol):
 
 
 class Keeper:
-    """An engine; `run` it. Implements `SpeakLive` and `Describe`.
+    """An engine; `run` it. Implements `SpeakLive` and `engine.report.Manage`.
 
     Args:
         settings: all of them.

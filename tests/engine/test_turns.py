@@ -19,7 +19,7 @@ import trio.testing
 from engine.audio import SAMPLE_RATE
 from engine.errors import SynthesisFailed
 from engine.lane import BATCH_PATIENCE_S, Pace
-from engine.turns import Stoppable, Turns
+from engine.turns import STOOD_STILL, Stoppable, Turns
 
 T = TypeVar("T")
 
@@ -355,6 +355,34 @@ async def test_cancelled_while_running_is_stopped_and_joined() -> None:
             assert busy.log == ["deaf began"]  # the lane is not free before the thread has ended
         assert scope.cancelled_caught  # and what the call raises when stopped is not told
     assert busy.log[1:] == ["deaf ended", "next began", "next ended"]
+
+
+async def test_a_restart_ends_the_call_that_runs_and_no_other() -> None:
+    turns, busy = Turns(), Busy()
+    results: list[str] = []
+
+    async def ask() -> None:
+        results.append(await run(turns, Call(busy, "next"), deadline_s=0.0))
+
+    call = Call(busy, "call", waits=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(run_until_stopped, turns, call, results))
+        await trio.to_thread.run_sync(call.began.wait, abandon_on_cancel=True)
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert turns.work.waiting == 2
+        turns.restart()
+    assert results == [STOOD_STILL, "next"]
+    assert call.stops == 1
+    assert turns.work.waiting == 0
+    turns.restart()  # there is nothing to stop
+    assert await run(turns, Call(busy, "after"), deadline_s=0.0) == "after"
+
+
+async def run_until_stopped(turns: Turns, call: Call, results: list[str]) -> None:
+    with pytest.raises(SynthesisFailed) as caught:
+        await run(turns, call, deadline_s=0.0)
+    results.append(caught.value.message)
 
 
 async def test_stopping_ends_a_call_without_help() -> None:
