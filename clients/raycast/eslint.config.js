@@ -1,7 +1,7 @@
 const raycast = require("@raycast/eslint-config");
 
 module.exports = [
-  { ignores: ["dist/", ".tests/", "raycast-env.d.ts"] },
+  { ignores: ["dist/", ".tests*/", "raycast-env.d.ts"] },
   ...raycast,
   {
     files: ["src/**"],

@@ -10,8 +10,9 @@ import {
 import { failureOf } from "./player/failure";
 import type { State } from "./player/messages";
 import { count, type Glance, isBusy } from "./player/player";
+import { start } from "./player/start";
 import * as controls from "./raycast/controls";
-import { act, actionTitle } from "./raycast/feedback";
+import { actionTitle } from "./raycast/feedback";
 import { type Loaded, useLoaded } from "./raycast/loaded";
 import { player } from "./raycast/preferences";
 
@@ -125,15 +126,20 @@ function Control(
 
 function Failed({ failure, isLoading, reload }: Loaded<Glance>) {
   const { message, help, remedy } = failure!;
+  async function mend() {
+    if (remedy === "preferences") return await openExtensionPreferences();
+    try {
+      await start({ anew: remedy === "restart", player: player() });
+    } catch (error) {
+      await showHUD(failureOf(error).message);
+    }
+    await reload();
+  }
   return (
     <MenuBarExtra isLoading={isLoading} icon={Icon.SpeakerOff} tooltip={message}>
       <MenuBarExtra.Item title={message} tooltip={help} />
       {remedy && (
-        <MenuBarExtra.Item
-          title={actionTitle(remedy)}
-          icon={Icon.Power}
-          onAction={() => act(remedy).then(reload)}
-        />
+        <MenuBarExtra.Item title={actionTitle(remedy)} icon={Icon.Power} onAction={mend} />
       )}
       <MenuBarExtra.Item title="Look Again" icon={Icon.ArrowClockwise} onAction={reload} />
     </MenuBarExtra>

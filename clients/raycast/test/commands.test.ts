@@ -1,7 +1,7 @@
 /** The commands as a person sees them: what they ask, what they show, what preferences change. */
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { before, beforeEach } from "node:test";
 import manifest from "../package.json";
@@ -166,6 +166,48 @@ test("an action for the preferences opens them", async () => {
     { kind: "preferences" },
   ]);
 });
+
+/** While `systemctl` is a program that does nothing and ends with this status. */
+async function withSystemctl(status: number, body: () => Promise<void>): Promise<void> {
+  const programs = folder();
+  writeFileSync(join(programs, "systemctl"), `#!/bin/sh\nexit ${status}\n`, { mode: 0o755 });
+  const path = process.env.PATH;
+  process.env.PATH = programs;
+  try {
+    await body();
+  } finally {
+    process.env.PATH = path;
+  }
+}
+
+const STARTS = [
+  ["that works", 0, "Kokoro Live runs. Try again."],
+  ["that does not", 1, "Kokoro Live could not be started: it is not installed as a service."],
+] as const;
+
+for (const [name, status, words] of STARTS) {
+  test(`a start ${name} is told`, { skip: process.platform !== "linux" }, async () => {
+    await withSystemctl(status, async () => {
+      renew({ preferences: { ...there, address: await nobody() } });
+      const pressed = press("stop", { toTheEnd: true });
+      while (!world.action) await new Promise(setImmediate);
+      world.preferences.address = ""; // from now on there is one
+      world.action();
+      await pressed; // it stays until its action is over
+      const told = world.shown.filter(
+        ({ kind, style }) => kind === "toast" && style !== "animated",
+      );
+      assert.deepEqual(
+        told.map(({ title }) => title),
+        ["The player is not running.", words],
+      );
+      const hidden = world.shown.filter(({ kind }) => kind === "hidden");
+      assert.equal(hidden[0]!.title, "The player is not running.");
+      const animated = world.shown.filter(({ style }) => style === "animated");
+      assert.equal(hidden.length, 1 + animated.length, "a message was left behind");
+    });
+  });
+}
 
 test("the engine is waited for with a word, which is taken back", async () => {
   PATIENCE.quickMs = 30;
@@ -501,6 +543,10 @@ test("the menu of a player that does not run has how to start it, and looks agai
   const menu = await View.open("speech-status");
   assert.deepEqual(menu.lines, ["The player is not running.", "Start Kokoro Live", "Look Again"]);
   assert.equal(menu.root.icon, "SpeakerOff");
+  if (process.platform === "linux") {
+    await withSystemctl(1, () => menu.choose("Start Kokoro Live"));
+    assert.match((world.shown as Shown[]).pop()!.title!, /not installed as a service/);
+  }
   world.preferences.address = "";
   await menu.choose("Look Again");
   assert.equal(menu.lines[0], "Silent");

@@ -42,10 +42,14 @@ export interface Launch {
   draftValues?: Record<string, string>;
 }
 
-/** Runs a command without a view, until it is over or has told something that can be acted upon. */
-export async function press(name: string): Promise<void> {
+/**
+ * Runs a command without a view, until it has told something that can be acted upon, for which it
+ * stays a while; or else until it is over.
+ */
+export async function press(name: string, { toTheEnd = false } = {}): Promise<void> {
   const told = new Promise<void>((resolve) => (world.onAction = resolve));
-  await Promise.race([WITHOUT_VIEW[name]!(), told]);
+  const over = WITHOUT_VIEW[name]!();
+  await (toTheEnd ? over : Promise.race([over, told]));
 }
 
 /** A command with a view that is open. */

@@ -29,8 +29,8 @@ async function failure(attempt: Promise<unknown>): Promise<Failure> {
   return outcome;
 }
 
-test("who pressed a key waits half a second, and for the engine a little longer than the player", () => {
-  assert.deepEqual(PATIENCE, { quickMs: 500, engineMs: 12_000 });
+test("who pressed a key waits less than half a second, and for the engine a little longer than the player", () => {
+  assert.deepEqual(PATIENCE, { quickMs: 400, engineMs: 12_000 });
 });
 
 test("a request has its answer, and the token goes where no log looks", async () => {

@@ -14,7 +14,8 @@ export interface Patience {
   engineMs: number;
 }
 
-export const PATIENCE: Patience = { quickMs: 500, engineMs: 12_000 };
+/** With what it takes to show a message, who pressed a key knows within half a second. */
+export const PATIENCE: Patience = { quickMs: 400, engineMs: 12_000 };
 
 /** More than any message has. */
 const MAX_BYTES = 1 << 20;

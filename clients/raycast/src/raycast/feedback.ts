@@ -10,12 +10,14 @@ import {
   Toast,
 } from "@raycast/api";
 import { PATIENCE } from "../player/conversation";
-import { type Failure, failureOf } from "../player/failure";
+import { type Failure, failureOf, type Remedy } from "../player/failure";
 import { start } from "../player/start";
 import { confirms, player } from "./preferences";
 
 /** How long a command without a view stays there for the action of its message. */
 const ACTION_MS = 6000;
+/** How much later than a player that does not answer an engine is told that does not. */
+const LATER_MS = 100;
 
 /** Does a command and tells how it went; never throws. */
 export async function run(command: () => Promise<string>): Promise<void> {
@@ -38,7 +40,7 @@ export async function attempt<T>(command: () => Promise<T>): Promise<T | undefin
     return done;
   } catch (error) {
     await waiting.over();
-    await stayFor(await show(failureOf(error)));
+    await tell(failureOf(error));
     return undefined;
   }
 }
@@ -46,28 +48,29 @@ export async function attempt<T>(command: () => Promise<T>): Promise<T | undefin
 /**
  * Shows what went wrong, with the action that helps.
  *
- * Gives something to wait for: that the action was carried out. Undefined: there is none.
+ * Returns when that was carried out, or nobody wanted it: a command without a view is unloaded when
+ * it returns, and its action with it.
  */
-export async function show(failure: Failure): Promise<{ acted: Promise<void> } | undefined> {
-  const { message, help, remedy } = failure;
+async function tell({ message, help, remedy }: Failure): Promise<void> {
   const toast: Toast.Options = { style: Toast.Style.Failure, title: message, message: help };
   if (!remedy) {
     await showToast(toast);
-    return undefined;
+    return;
   }
-  let done: () => void;
-  const acted = new Promise<void>((resolve) => (done = resolve));
-  await showToast({
-    ...toast,
-    primaryAction: {
-      title: actionTitle(remedy),
-      onAction: (shown) => void act(remedy, shown).finally(done),
-    },
+  await new Promise<void>((over, failed) => {
+    const unwanted = setTimeout(over, ACTION_MS);
+    const onAction = (shown: Toast) => {
+      clearTimeout(unwanted);
+      void shown
+        .hide()
+        .then(() => act(remedy))
+        .then(over, failed);
+    };
+    showToast({ ...toast, primaryAction: { title: actionTitle(remedy), onAction } }).catch(failed);
   });
-  return { acted };
 }
 
-export function actionTitle(remedy: NonNullable<Failure["remedy"]>): string {
+export function actionTitle(remedy: Remedy): string {
   return {
     start: "Start Kokoro Live",
     restart: "Restart Kokoro Live",
@@ -75,9 +78,8 @@ export function actionTitle(remedy: NonNullable<Failure["remedy"]>): string {
   }[remedy];
 }
 
-/** Does what helps; never throws. */
-export async function act(remedy: NonNullable<Failure["remedy"]>, toast?: Toast): Promise<void> {
-  await toast?.hide();
+/** Does what helps, and tells how it went; never throws. */
+export async function act(remedy: Remedy): Promise<void> {
   if (remedy === "preferences") {
     await openExtensionPreferences();
     return;
@@ -105,7 +107,10 @@ export async function refreshStatus(): Promise<void> {
 }
 
 /** A message that is shown while something takes its time. */
-function notice(title: string, afterMs: number = PATIENCE.quickMs): { over: () => Promise<void> } {
+function notice(
+  title: string,
+  afterMs = PATIENCE.quickMs + LATER_MS,
+): { over: () => Promise<void> } {
   let shown: Promise<Toast> | undefined;
   const timer = setTimeout(() => {
     shown = showToast({ style: Toast.Style.Animated, title });
@@ -116,15 +121,4 @@ function notice(title: string, afterMs: number = PATIENCE.quickMs): { over: () =
       await (await shown)?.hide();
     },
   };
-}
-
-/** Without a view a command is unloaded when it returns, and its action with it. */
-async function stayFor(action: { acted: Promise<void> } | undefined): Promise<void> {
-  if (!action) return;
-  let timer: NodeJS.Timeout | undefined;
-  const enough = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ACTION_MS);
-  });
-  await Promise.race([action.acted, enough]);
-  clearTimeout(timer);
 }
