@@ -210,6 +210,7 @@ async def serving(
     voice: ToneVoice | None = None,
     speak: SpeakLive | None = None,
     *,
+    loaded: trio.Event | None = None,
     patience_s: float = PATIENCE_S,
     **changes: Any,
 ) -> AsyncIterator[Served]:
@@ -219,11 +220,13 @@ async def serving(
         settings: of which `changes` are other.
         voice: what the server says it has, and what speaks.
         speak: what speaks instead.
+        loaded: as of the server.
         patience_s: how long the test may take, by its clock.
         changes: settings.
     """
     voice = voice or ToneVoice()
-    server = EngineServer(speak or voice, voice, settings.model_copy(update=changes), TOKEN)
+    changed = settings.model_copy(update=changes)
+    server = EngineServer(speak or voice, voice, changed, TOKEN, loaded)
     listeners = await open_listeners("127.0.0.1", 0)
     port = listeners[0].socket.getsockname()[1]
     with trio.fail_after(patience_s):
