@@ -8,19 +8,22 @@ are stereo at these rates, as sound cards are.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
 
-from engine.audio import PCM_DTYPE, SAMPLE_RATE
+from engine.audio import PCM_DTYPE, SAMPLE_BYTES, SAMPLE_RATE
 
 #: what a wait for another process may take on a busy machine before the test fails
 PATIENCE_S = 20.0
@@ -69,6 +72,48 @@ hint {{ show on description "rig" }} }}
 
 #: rate and channels of the sinks that can be listened to
 FORMS = {"s24": (24_000, 1), "other": (24_000, 1), "s44": (44_100, 2), "s48": (48_000, 2)}
+
+#: What the recorder asks for: the sink makes blocks of this length, and none longer.
+BLOCK_S = 0.02
+
+
+class Capture:
+    """What is played on a sink, as it is recorded.
+
+    The sink makes a block at the moment at which the one before has left it, and the recorder has
+    it at once. So the time at which a block came says when its frames leave the sink, by the clock
+    that the sink itself tells to whoever plays; the quickest one says it best, to a millisecond.
+
+    Args:
+        rate: frames a second.
+        channels: samples in each.
+    """
+
+    def __init__(self, rate: int, channels: int) -> None:
+        self._rate = rate
+        self._frame_bytes = SAMPLE_BYTES * channels
+        self._bytes = bytearray()
+        self._began_s = math.inf
+
+    def read(self, pipe: IO[bytes]) -> None:
+        """In a thread: takes what is recorded, until that ends."""
+        while data := os.read(pipe.fileno(), 1 << 16):
+            now_s = time.monotonic()
+            self._bytes += data
+            self._began_s = min(self._began_s, now_s - self.frames / self._rate + BLOCK_S)
+
+    @property
+    def frames(self) -> int:
+        """How many there are by now."""
+        return len(self._bytes) // self._frame_bytes
+
+    def read_bytes(self) -> bytes:
+        """All there is by now, s16le."""
+        return bytes(self._bytes)
+
+    def left_s(self, frame: int) -> float:
+        """When a frame began to leave the sink, in seconds of `time.monotonic`."""
+        return self._began_s + frame / self._rate
 
 
 class Rig:
@@ -177,34 +222,38 @@ class Rig:
         assert self.control(*line.split()).returncode == 0
 
     @contextmanager
-    def capture(self, sink: str = "s24") -> Iterator[Path]:
-        """Records what is played on a sink; the file it yields is complete after the block.
+    def capture(self, sink: str = "s24") -> Iterator[Capture]:
+        """Records what is played on a sink; what it yields is complete after the block.
 
         It has as many channels as the sink.
         """
         rate, channels = FORMS[sink]
-        path = self._folder / f"capture-{time.monotonic_ns()}.raw"
-        with path.open("wb") as output:
-            recorder = subprocess.Popen(
-                [
-                    "parec", f"--device={sink}.monitor", "--raw", "--format=s16le",
-                    f"--rate={rate}", f"--channels={channels}", "--latency-msec=20",
-                    *(["--channel-map=mono"] if channels == 1 else []),
-                ],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-            )  # fmt: skip
-            try:
-                self._wait(lambda: path.stat().st_size > 0, "the recorder does not record")
-                yield path
-                if recorder.poll() is None:  # else the sink, or the server, went away
-                    # What was played is recorded when as much again as lies between the two is.
-                    enough = path.stat().st_size + 2 * channels * rate * 3 // 10
-                    self._wait(lambda: path.stat().st_size >= enough, "the recorder has stopped")
-            finally:
-                recorder.send_signal(signal.SIGINT)
-                recorder.wait(timeout=PATIENCE_S)
+        recorder = subprocess.Popen(
+            [
+                "parec", f"--device={sink}.monitor", "--raw", "--format=s16le",
+                f"--rate={rate}", f"--channels={channels}", f"--latency-msec={BLOCK_S * 1000:.0f}",
+                *(["--channel-map=mono"] if channels == 1 else []),
+            ],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        capture = Capture(rate, channels)
+        assert recorder.stdout is not None
+        reader = threading.Thread(target=capture.read, args=(recorder.stdout,), daemon=True)
+        reader.start()
+        try:
+            self._wait(lambda: capture.frames > 0, "the recorder does not record")
+            yield capture
+            if recorder.poll() is None:  # else the sink, or the server, went away
+                # What was played is recorded when as much again as lies between the two is.
+                enough = capture.frames + rate * 3 // 10
+                self._wait(lambda: capture.frames >= enough, "the recorder has stopped")
+        finally:
+            recorder.send_signal(signal.SIGINT)
+            recorder.wait(timeout=PATIENCE_S)
+            reader.join(timeout=PATIENCE_S)
+            recorder.stdout.close()
 
     def _wait(self, condition: Callable[[], bool], complaint: str) -> None:
         limit_s = time.monotonic() + PATIENCE_S
