@@ -28,6 +28,8 @@ async function done(wish: Wish): Promise<{ shown: Shown[]; lines?: string[] }> {
     return { shown: world.shown };
   }
   const view = await View.open(wish.command, wish.launch);
+  // a text that is given at the start is spoken by itself
+  while (wish.launch && !world.shown.length) await new Promise((next) => setTimeout(next, 1));
   for (const title of wish.choose ?? []) {
     await view.choose(title, { within: wish.within, values: wish.values });
   }

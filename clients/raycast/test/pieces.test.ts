@@ -72,6 +72,7 @@ test("half a surrogate pair becomes a character that can be sent", () => {
 });
 
 test("emoji alone are nothing to speak", () => {
-  for (const text of ["🎉", "👩‍👩‍👧 🇩🇪 👍🏽", "❤️\n✨"]) assert.equal(isSpoken(text), false, text);
-  for (const text of ["🎉 a", "1", "ש", "漢", "$"]) assert.equal(isSpoken(text), true, text);
+  for (const text of ["🎉", "👩‍👩‍👧 🇩🇪 👍🏽", "❤️\n✨", "🏃🏽‍♂️"]) assert.equal(isSpoken(text), false, text);
+  for (const text of ["🎉 a", "1", "1️⃣", "ש", "漢", "$", "©"])
+    assert.equal(isSpoken(text), true, text);
 });

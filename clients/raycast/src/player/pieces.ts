@@ -59,8 +59,7 @@ export function characters(text: string): number {
 
 /** Whether there is anything in a text beside emoji, which are not spoken, and space. */
 export function isSpoken(text: string): boolean {
-  // joiners, variation selectors and keycaps are parts of emoji
-  const emoji =
-    /\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|\u200d|\ufe0f|\u20e3|\s/gu;
+  // with their joiners; © and the like are pictures only if a selector says so
+  const emoji = /\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f|\u200d|\s/gu;
   return text.replace(emoji, "") !== "";
 }
