@@ -56,7 +56,7 @@ def main(
         with _beside(beside):
             found += trio.run(_condition, name, threads, repeats)
         print(f"{name}: RTF {_rtf(found, name):.2f}", file=sys.stderr)
-    traces.write(found, out)
+        traces.write(found, out)  # the last one may take longer than anybody waits
 
 
 def _rtf(found: list[Utterance], name: str) -> float:
