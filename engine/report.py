@@ -38,7 +38,7 @@ class Latency(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Latencies(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """The same for streams of which nothing came out of the cache (`cold`), and the others.
+    """The same for streams whose first sound had to be made (`cold`), or was in the cache (`warm`).
 
     None: there were none yet.
     """

@@ -37,7 +37,7 @@ class Durations:
 
 
 class Waits:
-    """How long listeners waited for something, by whether any of it came from the cache."""
+    """How long listeners waited for something, by whether it came out of the cache."""
 
     def __init__(self) -> None:
         self._cold, self._warm = Durations(), Durations()
@@ -92,6 +92,7 @@ class StreamTally:
         self._tally = tally
         self._first_s: float | None = None
         self._audible_s: float | None = None
+        self._cached: bool | None = None  # whether the segment was, in which sound began
 
     def saw(self, event: Event, now_s: float) -> None:
         """An event leaves."""
@@ -99,10 +100,13 @@ class StreamTally:
             case Frame() if self._audible_s is None and event.pcm:
                 self._first_s = now_s if self._first_s is None else self._first_s
                 self._audible_s = now_s if is_audible(event.pcm) else None
-            case SegmentDone() if event.compute_ms:  # else it was kept, or is a pause
-                self._tally.made(event.compute_ms, samples_to_ms(event.samples))
+            case SegmentDone():
+                if self._cached is None and self._audible_s is not None:
+                    self._cached = not event.compute_ms
+                if event.compute_ms:  # else it was kept, or is a pause
+                    self._tally.made(event.compute_ms, samples_to_ms(event.samples))
             case Done(ttfa_ms=float(ttfa_ms)):
-                self._done(ttfa_ms, cached=event.cached)
+                self._done(ttfa_ms, cached=bool(self._cached))
             case _:
                 pass
 

@@ -456,6 +456,30 @@ async def test_a_default_voice_that_is_not_there_is_told_at_start(
         await service.load(wrong)
 
 
+async def test_a_model_that_was_loaded_anew_speaks_the_same(real_service: KokoroService) -> None:
+    patient = derived(real_service, first_audio_ms=10_000_000)
+    request = SpeechRequest(text="Same again.")
+    before = await hear(patient, request)
+    old = patient._synthesis._model
+    await patient.reload()
+    assert patient._synthesis._model is not old
+    assert (await hear(patient, request)).pcm == before.pcm
+
+
+async def test_what_speech_took_is_told(real_service: KokoroService) -> None:
+    keeping = derived(real_service, cache_mb=1)
+    for _ in range(2):
+        await hear(keeping, SpeechRequest(text="Good morning."))
+    tally = keeping.tally
+    cold, warm = tally.first_audible.latencies.cold, tally.first_audible.latencies.warm
+    assert cold is not None
+    assert warm is not None
+    assert (cold.count, warm.count, keeping.active) == (1, 1, 0)
+    assert tally.rtf is not None
+    assert tally.rtf > 0
+    assert all(work.waiting == 0 < work.done for work in keeping.works)
+
+
 async def test_outcomes_are_counted_as_what_they_were(real_service: KokoroService) -> None:
     def count(outcome: str) -> float:
         return float(metrics.STREAMS.labels(outcome)._value.get())  # there is no public reader

@@ -19,8 +19,12 @@ def frame(pcm: bytes) -> Frame:
     return Frame(seq=0, sample=0, pcm=pcm)
 
 
-def done(ttfa_ms: float | None, *, cached: bool = False) -> Done:
-    return Done(samples=0, audio_ms=0, chars=1, segments=1, ttfa_ms=ttfa_ms, cached=cached)
+def segment(compute_ms: float) -> SegmentDone:
+    return SegmentDone(index=0, samples=24_000, compute_ms=compute_ms)
+
+
+def done(ttfa_ms: float | None) -> Done:
+    return Done(samples=0, audio_ms=0, chars=1, segments=1, ttfa_ms=ttfa_ms, cached=True)
 
 
 def test_quantiles_are_those_of_the_last_ones() -> None:
@@ -53,6 +57,7 @@ def test_first_byte_and_first_sound_of_a_stream() -> None:
         (10.25, frame(SILENT)),
         (10.3, frame(LOUD)),
         (10.4, frame(SILENT)),
+        (10.4, segment(100.0)),
         (10.5, done(250.0)),
     ):
         stream.saw(event, now_s)
@@ -61,12 +66,15 @@ def test_first_byte_and_first_sound_of_a_stream() -> None:
     assert tally.first_byte.latencies.warm is None
 
 
-def test_streams_out_of_the_cache_are_counted_apart() -> None:
+def test_who_waited_for_the_cache_is_counted_apart() -> None:
     tally = Tally()
-    for ttfa_ms, cached in ((300.0, False), (4.0, True), (6.0, True)):
+    for ttfa_ms, compute_ms in ((300.0, 100.0), (4.0, 0.0), (6.0, 0.0)):
         stream = StreamTally(tally)
+        stream.saw(segment(0.0), 0.0)  # a pause
         stream.saw(frame(LOUD), 0.0)
-        stream.saw(done(ttfa_ms, cached=cached), 1.0)
+        stream.saw(segment(compute_ms), 0.5)
+        stream.saw(segment(100.0 - compute_ms), 0.6)  # which nobody waited for
+        stream.saw(done(ttfa_ms), 1.0)
     found = tally.first_audible.latencies
     assert (found.cold and found.cold.count, found.warm and found.warm.p50_ms) == (1, 5.0)
 
@@ -86,5 +94,5 @@ def test_rtf_is_of_what_was_made(kept: int) -> None:
     stream = StreamTally(tally)
     assert tally.rtf is None
     for compute_ms in (500.0, 100.0, *[0.0] * kept):
-        stream.saw(SegmentDone(index=0, samples=24_000, compute_ms=compute_ms), 0.0)
+        stream.saw(segment(compute_ms), 0.0)
     assert tally.rtf == 0.3
