@@ -80,6 +80,21 @@ class Gate:
             yield event
 
 
+class Asked:
+    """A `Speak` that keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.voice = ToneVoice()
+        self.requests: list[SpeechRequest] = []
+
+    @asynccontextmanager
+    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+        self.requests.append(request)
+        known = SpeechRequest(text=request.text, marks=request.marks)
+        async with self.voice(known) as events:
+            yield events
+
+
 @asynccontextmanager
 async def say_nothing(request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
     """What the engine does with a text such as `---`."""

@@ -6,8 +6,6 @@ import base64
 import io
 import json
 import wave
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from trio.testing import MockClock
 from engine.audio import pcm_samples
 from engine.config import OPENAI_VOICES
 from engine.errors import NotReady, SynthesisFailed
-from engine.request import Event, SpeechRequest
 from http_compat.containers import encoder_for
 from http_compat.schema import Format
 from http_compat.speech import NOTHING_MS
@@ -29,6 +26,7 @@ from .decoding import DELAY, by_ffmpeg
 from .serving import (
     JSON,
     SPEECH,
+    Asked,
     Engine,
     Gate,
     calling,
@@ -42,21 +40,6 @@ from .serving import (
 )  # fmt: skip
 
 TWO = b'{"input": "One. Two."}'
-
-
-class Asked:
-    """A `Speak` that keeps what it was asked."""
-
-    def __init__(self) -> None:
-        self.voice = ToneVoice()
-        self.requests: list[SpeechRequest] = []
-
-    @asynccontextmanager
-    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
-        self.requests.append(request)
-        known = SpeechRequest(text=request.text, marks=request.marks)
-        async with self.voice(known) as events:
-            yield events
 
 
 # --- three ways ------------------------------------------------------------------------------
