@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from tests.support.access import TOKEN
 from tests.support.cutting import Cutting, MessageEnds, Place, cutting
 from tests.support.tone import ToneVoice
 from wsproto_api import messages
-from wsproto_api.client import CONNECT_TIMEOUT_S
+from wsproto_api.client import CONNECT_TIMEOUT_S, connect
 from wsproto_api.speak import REPORT_S, WebSocketSpeak
 
 from .serving import IDLE_S, Served, serving
@@ -505,8 +506,8 @@ async def test_an_engine_that_was_started_anew_and_has_another_token(
         speak = WebSocketSpeak(network.url, TOKEN)
         async with speak(REQUEST) as stream:
             await first_frame(stream)
-            speak._token = "x"  # nothing else asks
-            stream._token = "x"  # type: ignore[attr-defined]  # of the remote stream
+            other = partial(connect, network.url, token="x", limit_s=1.0)
+            stream._connect = other  # type: ignore[attr-defined]  # of the remote stream
             network.cut()
             _, took_s = await ends_with(stream, Unauthorized)
         assert took_s < 0.1
