@@ -150,8 +150,8 @@ async def test_many_requests_of_all_kinds(requests: int) -> None:
         with trio.fail_after(10):
             while voice.active:  # noqa: ASYNC110 - those that were given up last
                 await trio.sleep(0.01)
-        health = await client.get(f"http://127.0.0.1:{server.port}/health")
-        assert health.json()["engine"]["streams"] == 0
+        status = await client.get(f"http://127.0.0.1:{server.port}/status")
+        assert status.json()["engine"]["streams"] == 0
         if requests > WARM_UP:
             print(f"{before} pages at first, {resident(pid)} at last")
             assert resident(pid) <= GROWTH * before
