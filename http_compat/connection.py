@@ -40,6 +40,17 @@ LINGER_S = 2.0
 
 _KEY = "kokoro_live.exchange"
 
+#: carries the sentence of an error to the server, which takes it out and says it in the status line
+REASON = b"x-kokoro-live-reason"
+#: some clients take no line of more than 8 KiB, and nobody reads so much
+REASON_CHARS = 200
+
+
+def reason(sentence: str) -> bytes:
+    """A sentence as the words behind a status: printable ASCII, cut if it is long."""
+    words = re.sub("[^ -~]", "?", sentence).strip()
+    return (words if len(words) <= REASON_CHARS else words[: REASON_CHARS - 3] + "...").encode()
+
 
 def request_id() -> str:
     """A new name for a request."""
@@ -90,6 +101,8 @@ class Connection(TrioASGIHTTPConnection):
             return event
 
         async def noted(event: ASGISendEvent) -> None:
+            if event["type"] == "http.response.start" and (error := self._error()):
+                event = {**event, "headers": [*event["headers"], (REASON, reason(error))]}
             if event["type"] != "http.response.body" or event.get("more_body"):
                 await send(event)
                 return
@@ -125,6 +138,11 @@ class Connection(TrioASGIHTTPConnection):
             outcome = "broken" if broken else "sent" if self._sent else "gone"
             self._log(current, outcome, trio.current_time() - began_s)
         nursery.cancel_scope.cancel()
+
+    def _error(self) -> str:
+        """The sentence with which the request is refused; empty if it is not."""
+        current = cast(Exchange, cast(dict[str, Any], self.scope)[_KEY])
+        return str(current.facts.get("error", ""))
 
     def _log(self, current: Exchange, outcome: str, took_s: float) -> None:
         # Questions such as /health come every few seconds; speech and failures are news.

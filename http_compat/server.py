@@ -1,8 +1,8 @@
 """The application on hypercorn. Shell.
 
 This is what `hypercorn.trio.serve` does for plain HTTP, less its start-up and shut-down events,
-which the application has no use for, and with four differences that need the sockets in hand: listeners
-are opened by the caller, an error in one connection is not the end of all others, a client that has
+which the application has no use for, and with five differences that need the sockets in hand: an
+error is also told in the status line, listeners are opened by the caller, an error in one connection is not the end of all others, a client that has
 stopped reading (a paused player) is let go after a time, and the end comes at once. hypercorn
 shields every write from cancellation, so it would hold up the exit for as long as it likes.
 """
@@ -12,16 +12,20 @@ from __future__ import annotations
 import logging
 from typing import Any, cast
 
+import h11
 import structlog
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, ConnectionState
 from quart_trio import QuartTrio
 
 from engine.errors import blame
+
+from .connection import REASON
 
 log = structlog.get_logger("http")
 
@@ -68,6 +72,33 @@ class _Stream(trio.abc.Stream):
         await self._inner.aclose()
 
 
+class _Wording(h11.Connection):
+    """The server's end of HTTP, with the sentence of an error in the status line.
+
+    There are clients that show nothing else of it, OpenWebUI among them; ASGI has no place for it.
+    """
+
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
+        """See `h11.Connection`."""
+        if isinstance(event, h11.Response):
+            words = b"".join(value for name, value in event.headers if name == REASON)
+            headers = [header for header in event.headers.raw_items() if header[0] != REASON]
+            event = h11.Response(status_code=event.status_code, headers=headers, reason=words)
+        return super().send(event)
+
+
+class _Server(TCPServer):
+    """hypercorn's end of a connection."""
+
+    async def _read_data(self) -> None:
+        protocol = self.protocol.protocol
+        assert isinstance(protocol, H11Protocol)  # what every connection begins with
+        protocol.connection = _Wording(
+            h11.SERVER, max_incomplete_event_size=self.config.h11_max_incomplete_size
+        )
+        await super()._read_data()
+
+
 async def serve(
     app: QuartTrio,
     listeners: list[trio.SocketListener],
@@ -90,7 +121,7 @@ async def serve(
         streams.add(stream)
         try:
             # hypercorn's annotations know only its TLS case
-            await TCPServer(wrapped, config, context, ConnectionState({}), cast(Any, stream))
+            await _Server(wrapped, config, context, ConnectionState({}), cast(Any, stream))
         except Exception as error:
             log.error("connection crashed", error=blame(error))
         finally:

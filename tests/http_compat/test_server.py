@@ -7,11 +7,15 @@ import socket
 from contextlib import AsyncExitStack
 from typing import Any
 
+import h11
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine.errors import SynthesisFailed
+from http_compat.connection import REASON, REASON_CHARS, reason
 from http_compat.server import STALL_S
 from tests.support.tone import WORD_MS, ToneVoice
 
@@ -63,6 +67,31 @@ async def test_the_first_sound_arrives_before_the_second_segment_is_made(contain
         gate.opened.set()  # only now can there be a second segment
         answer += await read_all(client)
     assert answer.endswith(END_MARK)
+
+
+async def test_an_error_is_in_the_status_line() -> None:
+    """OpenWebUI shows nothing else of it. (`test_clients.py` has what it sends.)"""
+    async with served() as server, await server.connect() as client:
+        await client.send_all(server.post({"input": "One.", "voice": "af_n\u00f6body"}, CLOSE))
+        answer = await read_all(client)
+    status, *headers = answer.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert status.startswith(b"HTTP/1.1 400 There is no voice 'af_n?body'. The voices are af_heart")
+    assert not [header for header in headers if REASON in header.lower()]
+    assert "af_n\u00f6body" in error_of(answer)["message"]
+
+
+@given(st.text())
+def test_whatever_an_error_says_is_a_status_line(sentence: str) -> None:
+    server, client = h11.Connection(h11.SERVER), h11.Connection(h11.CLIENT)
+    ask = client.send(h11.Request(method="GET", target="/", headers=[("Host", "x")]))
+    server.receive_data(ask)
+    server.next_event()
+    words = reason(sentence)
+    assert len(words) <= REASON_CHARS
+    client.receive_data(server.send(h11.Response(status_code=400, headers=[], reason=words)) or b"")
+    told = client.next_event()
+    assert isinstance(told, h11.Response)
+    assert told.reason == words
 
 
 async def test_connections_are_kept() -> None:
