@@ -30,6 +30,7 @@ from wsproto_api.security import Policy
 from . import errors, lists, openapi, state
 from .connection import Connection, NoWebSocket, exchange
 from .line import Line
+from .page.site import add_page
 from .speech import Speech
 
 log = structlog.get_logger("http")
@@ -72,6 +73,7 @@ def create_app(
     _add_lists(app, voices)
     _add_document(app, settings.http_text_chars)
     _add_state(app, asks, speech.line)
+    add_page(app, settings)
     return app
 
 

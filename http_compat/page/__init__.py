@@ -1,0 +1,1 @@
+"""The browser page: static files, and what serves them."""

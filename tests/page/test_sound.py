@@ -1,0 +1,184 @@
+"""What is heard of the page: every sample, silence when it is wanted, and the words in time."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import trio
+
+from engine.audio import SAMPLE_RATE
+from engine.request import Frame
+from engine.service import KokoroService
+from tests.support.tone import ToneVoice
+
+from .browser import Json, Page
+from .stage import Samples, Stage, Tap, floats, holes, staged
+
+TEXTS = (
+    "The quick brown fox jumps over the lazy dog.",
+    "Dr. Smith paid $5.50, on Monday. It was fine! 😀",
+    "One. Two, three.\n\nA new paragraph.",
+)
+
+#: the page's ramps: 5 ms
+RAMP = 120
+
+#: 2.2 s, a sentence at a time
+TONES = "One two. Three four. Five six. Seven eight."
+
+
+async def opened(stage: Stage, page: Page) -> Tap:
+    await page.go(stage.url)
+    await page.says("#connection", "Connected")
+    tap = Tap(page)
+    await tap.open()
+    return tap
+
+
+async def test_the_samples_of_the_real_engine_reach_the_device_as_they_are(
+    page: Page, real_service: KokoroService
+) -> None:
+    heard: dict[int, list[Frame]] = {}
+    async with staged(speak=real_service, describe=real_service, patience_s=120) as stage:
+        await stage.nursery.start(stage.hear, heard)
+        tap = await opened(stage, page)
+        underruns = 0
+        for number, text in enumerate(TEXTS, 1):
+            await page.fill("#text", text)
+            await page.click("#speak")
+            await page.says("#status", "Waiting")
+            await page.says("#status", "Finished")
+            assert (await page.text("#first-sound")).endswith(" ms")
+            words = await page.evaluate("tap.words.splice(0)")
+            out, first = await tap.samples()
+            expected = floats(heard[number])
+            assert len(expected) > SAMPLE_RATE
+            came = holes(expected, out)
+            assert came, "the sound that came out is not the engine's"
+            underruns += len(came[1])  # this machine may be too slow for the engine
+            marks = await page.evaluate("tap.marks.splice(0)")
+            began = first + came[0]
+            _were_marked_in_time(words, marks, text, began, came[1])
+            await page.click("#edit")
+        assert await page.text("#underruns") == str(underruns)
+        assert await page.text("#gaps") == "0"
+        assert not page.complaints
+
+
+def _were_marked_in_time(
+    words: list[Json], marks: list[Json], text: str, began: int, missing: list[tuple[int, int]]
+) -> None:
+    """Each word within 100 ms of its mark, as a listener hears it; the page's offsets are UTF-16."""
+    assert len(words) == len(marks) > 3, (words, marks)
+    units = text.encode("utf-16-le")
+    for seen, mark in zip(words, marks, strict=True):
+        late = sum(length for before, length in missing if before <= mark["sample"])
+        due_s = (began + mark["sample"] + late) / SAMPLE_RATE + seen["latency"]
+        assert abs(seen["time"] - due_s) < 0.1, (seen, mark, due_s)
+        shown = units[2 * seen["from"] : 2 * seen["to"]].decode("utf-16-le")
+        assert shown == text[mark["char_start"] : mark["char_end"]]
+
+
+async def test_stop_is_silence_and_does_not_click(page: Page) -> None:
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        tap = await opened(stage, page)
+        await page.fill("#text", TONES * 5)
+        await page.click("#speak")
+        await page.says("#status", "Reading")
+        await page.until("tap.words.length > 1")
+        stopped_s = await page.evaluate(
+            "(now => (document.querySelector('#stop').click(), now))(tap.context.currentTime)"
+        )
+        await page.says("#status", "Stopped")
+        await page.until(f"tap.context.currentTime > {stopped_s} + 0.3")
+        out, first = await tap.samples()
+        loud = np.flatnonzero(out)
+        after_s = (first + loud[-1] + 1) / SAMPLE_RATE - stopped_s
+        assert 0 < after_s <= 0.060
+        assert abs(out[loud[-1]]) < 0.01  # it was faded out
+        await trio.testing.wait_all_tasks_blocked()
+        assert not stage.engine.streams.live  # and nobody goes on computing
+        assert not page.complaints
+
+
+async def test_a_pause_loses_nothing(page: Page) -> None:
+    heard: dict[int, list[Frame]] = {}
+    async with staged() as stage:
+        await stage.nursery.start(stage.hear, heard)
+        tap = await opened(stage, page)
+        await page.fill("#text", TONES)
+        await page.click("#speak")
+        await page.until("tap.words.length > 1")
+        await page.click("#pause")
+        await page.says("#status", "Paused")
+        paused_s = await page.evaluate("tap.context.currentTime")
+        await page.until(f"tap.context.currentTime > {paused_s} + 0.5")
+        assert await page.text("#pause") == "Resume"
+        await page.click("#pause")
+        await page.says("#status", "Finished")
+        out, _ = await tap.samples()
+    whole = floats(heard[1])
+    silence = max(_silences(out), key=len)
+    assert len(silence) >= 0.4 * SAMPLE_RATE
+    # 5 ms fade out before the silence and the same 5 ms fade in behind it; around these it is as made.
+    before, behind = out[: silence.start - RAMP], out[silence.stop + RAMP :]
+    assert holes(before[np.flatnonzero(before)[0] :], whole)
+    begins = holes(before[-4800:], whole)
+    goes_on = holes(behind[:4800], whole)
+    assert begins
+    assert goes_on
+    # It goes on with the sample at which it began to fade; in a ramp a sample may be zero. The tone
+    # is the same every 600 samples, but its length is not.
+    assert (goes_on[0] - begins[0] - 4800 - RAMP + 2) % 600 <= 4
+    first, *_, last = np.flatnonzero(out).tolist()
+    assert abs(last + 1 - first - len(silence) - len(np.trim_zeros(whole)) - RAMP) <= 4
+
+
+def _silences(out: Samples) -> list[range]:
+    """Runs of zeros between the first and the last sound."""
+    pairs = itertools.pairwise(np.flatnonzero(out).tolist())
+    return [range(left + 1, right) for left, right in pairs if right - left > 240]
+
+
+async def test_a_network_that_stands_still_shows_and_is_got_over(page: Page) -> None:
+    heard: dict[int, list[Frame]] = {}
+    async with staged(ToneVoice(rtf=0.8)) as stage:
+        await stage.nursery.start(stage.hear, heard)
+        tap = await opened(stage, page)
+        await page.fill("#text", TONES)
+        await page.click("#speak")
+        await page.until("tap.words.length > 1")
+        stage.door.stall()
+        await page.says("#underruns", "1")
+        await page.says("#status", "Waiting for more sound")
+        stage.door.go_on()
+        await page.says("#status", "Reading")
+        await page.says("#status", "Finished")
+        assert await page.text("#gaps") == "0"
+        out, _ = await tap.samples()
+        assert not page.complaints
+    came = holes(floats(heard[1]), out)
+    assert came, "what came out is not what was made"
+    assert len(came[1]) == 1
+
+
+async def test_frames_that_are_missing_show_as_gaps(page: Page) -> None:
+    """A log that keeps two seconds, and a page that takes up a stream after five of a fast reader."""
+    text = " ".join(f"Word {n}." for n in range(20))  # 11 s
+    async with staged(max_lead_ms=1000) as stage:
+        await opened(stage, page)
+        await page.click("#listen")
+        async with trio.open_nursery() as nursery:
+            heard: dict[int, list[Frame]] = {}
+            await nursery.start(stage.hear, heard)
+            await page.fill("#text", text)
+            await page.click("#speak")
+            await page.says("#status", "Reading")
+            stage.door.stall()
+            while not (heard.get(1) and heard[1][-1].last):  # noqa: ASYNC110 - `staged` has a limit
+                await trio.sleep(0.01)
+            stage.door.go_on()
+            nursery.cancel_scope.cancel()
+        await page.says("#status", "Finished")
+        assert not page.complaints
