@@ -5,7 +5,7 @@ import { act, actionTitle, attempt, run } from "./raycast/feedback";
 import { useLoaded } from "./raycast/loaded";
 import { player } from "./raycast/preferences";
 import { speakTyped } from "./raycast/text";
-import { byLanguage, loadVoices } from "./raycast/voices";
+import { byLanguage, loadVoices, shortName } from "./raycast/voices";
 
 async function load() {
   const [voices, { state }] = await Promise.all([loadVoices(), player().glance()]);
@@ -54,7 +54,8 @@ export default function ChooseVoice() {
 
 function VoiceItem(props: { voice: Voice; language: string; chosen: boolean }) {
   const { voice, language, chosen } = props;
-  const { id, name, gender, grade, preview, unreadable } = voice;
+  const { id, gender, grade, preview, unreadable } = voice;
+  const name = shortName(voice);
   return (
     <List.Item
       title={name}

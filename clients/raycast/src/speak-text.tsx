@@ -5,7 +5,7 @@ import { run } from "./raycast/feedback";
 import { useLoaded } from "./raycast/loaded";
 import { manner } from "./raycast/preferences";
 import { speakTyped } from "./raycast/text";
-import { byLanguage, loadVoices } from "./raycast/voices";
+import { byLanguage, loadVoices, shortName } from "./raycast/voices";
 
 interface Values {
   text: string;
@@ -52,8 +52,13 @@ export default function SpeakText(props: Props) {
         <Form.Dropdown.Item value="" title={manner().voice ?? "The one that was chosen"} />
         {byLanguage(voices).map(({ language, voices }) => (
           <Form.Dropdown.Section key={language} title={language}>
-            {voices.map(({ id, name }) => (
-              <Form.Dropdown.Item key={id} value={id} title={name} keywords={[id]} />
+            {voices.map((voice) => (
+              <Form.Dropdown.Item
+                key={voice.id}
+                value={voice.id}
+                title={shortName(voice)}
+                keywords={[voice.id]}
+              />
             ))}
           </Form.Dropdown.Section>
         ))}

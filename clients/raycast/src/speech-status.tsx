@@ -9,7 +9,7 @@ import {
 } from "@raycast/api";
 import { failureOf } from "./player/failure";
 import type { State } from "./player/messages";
-import { count, type Glance, isBusy } from "./player/player";
+import { count, countOfCharacters, type Glance, isBusy } from "./player/player";
 import { start } from "./player/start";
 import * as controls from "./raycast/controls";
 import { actionTitle } from "./raycast/feedback";
@@ -93,7 +93,7 @@ function Facts({ state, queue, title }: Glance & { title: string }) {
   const manner = [state.voice, state.speed && `speed ${state.speed}`].filter(Boolean).join(", ");
   return (
     <MenuBarExtra.Section>
-      <MenuBarExtra.Item title={title} subtitle={current && `${count(current.chars)} characters`} />
+      <MenuBarExtra.Item title={title} subtitle={current && countOfCharacters(current.chars)} />
       {state.queue_len > 0 && <MenuBarExtra.Item title={`${count(state.queue_len)} waiting`} />}
       {manner && <MenuBarExtra.Item title={manner} />}
       <MenuBarExtra.Item

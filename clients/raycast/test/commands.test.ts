@@ -371,7 +371,7 @@ test("there is a test for every preference", () => {
 
 const EMMA = {
   id: "bf_emma",
-  name: "Emma",
+  name: "Emma (British English, female)",
   lang: "en-gb",
   gender: "female",
   grade: "B-",

@@ -89,9 +89,12 @@ export class View {
 
   /** Chooses an action by its title, in the list item of `within` if there are several. */
   async choose(title: string, { within, values }: { within?: string; values?: object } = {}) {
-    const from = within ? this.all((one) => one.props.title === within)[0]! : this.renderer.root;
-    const found = from.findAll((one) => typeof one.type === "string" && one.props.title === title);
-    const { onAction, onSubmit } = found[0]!.props;
+    const isHost = (one: ReactTestInstance, name: string) =>
+      typeof one.type === "string" && one.props.title === name;
+    const from = within ? this.all((one) => isHost(one, within))[0] : this.renderer.root;
+    const found = from?.findAll((one) => isHost(one, title))[0];
+    if (!found) throw new Error(`There is no ${title} among: ${this.lines.join("; ")}`);
+    const { onAction, onSubmit } = found.props;
     await act(async () => {
       const told = new Promise<void>((resolve) => (world.onAction = resolve));
       await Promise.race([values ? onSubmit(values) : onAction(), told]);

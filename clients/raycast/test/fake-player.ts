@@ -79,7 +79,10 @@ function usual({ type }: Message): object {
     case "queue":
       return { type: "queue", items: [] };
     case "voices":
-      return { type: "voices", voices: [{ id: "af_heart", name: "Heart", lang: "en-us" }] };
+      return {
+        type: "voices",
+        voices: [{ id: "af_heart", name: "Heart (American English, female)", lang: "en-us" }],
+      };
     case "speak":
     case "repeat":
       return { type: "ack", item: 1 };

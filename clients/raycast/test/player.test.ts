@@ -133,6 +133,13 @@ test("a speed is a step from the one that is, within what there is", async () =>
   }
 });
 
+test("the engine may take longer for its voices than a key is waited for", async () => {
+  const fake = await FakePlayer.start();
+  const dataFolder = folder({ engine: fake.url, token_file: null });
+  const player = new Player({ dataFolder, token: TOKEN }, { quickMs: 0, engineMs: 20_000 });
+  assert.equal((await player.voices()).length, 1);
+});
+
 test("voices are asked of the engine, by the token of the player", async () => {
   const fake = await FakePlayer.start();
   const dataFolder = folder({ engine: fake.url, token_file: null });

@@ -57,7 +57,7 @@ export class Player {
     }
     if (length > MAX_CHARS) {
       throw new Failure(
-        `The text has ${count(length)} characters, and ${count(MAX_CHARS)} may be spoken at once.`,
+        `The text has ${countOfCharacters(length)}, and ${count(MAX_CHARS)} may be spoken at once.`,
         "Speak a part of it.",
       );
     }
@@ -147,15 +147,18 @@ export class Player {
     });
   }
 
-  /** The voices of the engine, which the player does not list. */
+  /**
+   * The voices of the engine, which the player does not list.
+   *
+   * For a view, which shows that it loads: an engine that computes may take its time.
+   */
   async voices(): Promise<Voice[]> {
-    const engine = access("engine", this.where);
-    const answer = await converse(
-      engine,
-      (conversation) => conversation.ask({ type: "voices" }, "voices"),
-      this.patience,
+    const { voices } = await converse(
+      access("engine", this.where),
+      (engine) => engine.ask({ type: "voices" }, "voices"),
+      { ...this.patience, quickMs: this.patience.engineMs },
     );
-    return answer.voices;
+    return voices;
   }
 
   private async talk<T>(talk: (player: Conversation) => Promise<T>): Promise<T> {
@@ -176,4 +179,9 @@ export function isBusy(state: State): boolean {
 /** A number as it is read. */
 export function count(number: number): string {
   return number.toLocaleString("en-US");
+}
+
+/** So many characters. */
+export function countOfCharacters(number: number): string {
+  return `${count(number)} character${number === 1 ? "" : "s"}`;
 }

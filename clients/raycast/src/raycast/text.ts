@@ -2,7 +2,7 @@
 
 import { Clipboard, getSelectedText } from "@raycast/api";
 import { Failure } from "../player/failure";
-import { count, type Manner, type Spoken } from "../player/player";
+import { countOfCharacters, type Manner, type Spoken } from "../player/player";
 import { fallsBack, manner, player } from "./preferences";
 
 /** Has the selection spoken, or what stands in for it; gives what to tell. */
@@ -55,7 +55,7 @@ async function clipboard(): Promise<string> {
 
 function told({ outcome, characters, unheard }: Spoken): string {
   if (outcome === "stopped") return "Stopped";
-  const what = `${count(characters)} character${characters === 1 ? "" : "s"}`;
+  const what = countOfCharacters(characters);
   if (unheard) return `${what} wait: there is no sound device`;
   return outcome === "queued" ? `Queued ${what}` : `Speaking ${what}`;
 }

@@ -23,6 +23,11 @@ export function byLanguage(voices: Voice[]): Section[] {
   return [...sections].map(([lang, voices]) => ({ language: languageName(lang), voices }));
 }
 
+/** The name alone: lists show by themselves what is in brackets behind it. */
+export function shortName({ name }: Voice): string {
+  return name.replace(/ \(.*\)$/, "");
+}
+
 function languageName(tag: string): string {
   try {
     return new Intl.DisplayNames("en", { type: "language" }).of(tag) ?? tag;
