@@ -14,12 +14,15 @@ from io import BytesIO
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 import trio
 import yaml
+from numpy.typing import NDArray
 from trio.testing import MockClock
 
 from engine import config
+from engine.audio import SAMPLE_RATE
 from engine.config import Settings
 from engine.model.assets import Assets
 from engine.voices import Voices
@@ -124,6 +127,9 @@ async def run(*command: str, folder: Path, path: str = os.environ["PATH"]) -> by
 #: for programs that take a while to begin
 PATIENCE_S = 60
 
+#: of the tones of the fake voice
+LOUDEST = 0.3 * 32767
+
 #: keeps what it is played, and how
 FAKE_PLAYER = """\
 #!/bin/sh
@@ -144,6 +150,8 @@ async def test_curl(block: Block, tmp_path: Path) -> None:
             "bash", "-euo", "pipefail", "-c", here(block.text, server),
             folder=tmp_path, path=f"{player.parent}:{os.environ['PATH']}",
         )  # fmt: skip
+    for body in re.findall("-d '(.*?)'", block.text):
+        assert schema.parse(body.encode(), text_chars=99).ignored == ()
     length = sum(len(request.text.split()) for request in asked.requests) * WORD_MS * 24
     if file := re.search(r"-o (\S+)\.(\w+)", block.text):
         assert (
@@ -151,7 +159,9 @@ async def test_curl(block: Block, tmp_path: Path) -> None:
         )
     elif "ffplay" in block.text:
         arguments = shlex.split((tmp_path / "played.args").read_text())
-        assert heard((tmp_path / "played").read_bytes(), arguments) == length > 0
+        sound = heard((tmp_path / "played").read_bytes(), arguments)
+        assert len(sound) == length > 0
+        assert abs(sound).max() == pytest.approx(LOUDEST, abs=1)
     elif "sse" in block.text:
         kinds = [event["type"] for event in events_of(printed)]
         assert set(kinds) == {"speech.audio.marks", "speech.audio.delta", "speech.audio.done"}
@@ -164,8 +174,8 @@ async def test_curl(block: Block, tmp_path: Path) -> None:
         assert rest == ""
 
 
-def heard(data: bytes, arguments: list[str]) -> int:
-    """Samples that FFmpeg's player finds in its standard input, by these arguments."""
+def heard(data: bytes, arguments: list[str]) -> NDArray[np.int16]:
+    """What FFmpeg's player makes of its standard input, by these arguments."""
     *switches, source = arguments
     assert source == "-"
     options = {}
@@ -176,8 +186,9 @@ def heard(data: bytes, arguments: list[str]) -> int:
     assert options.pop("loglevel")
     form = options.pop("f")
     with av.open(BytesIO(data), "r", format=form, options=options) as opened:
-        assert opened.streams.audio[0].rate == 24_000
-        return sum(frame.samples for frame in opened.decode(audio=0))
+        assert opened.streams.audio[0].rate == SAMPLE_RATE
+        frames = [frame.to_ndarray()[0] for frame in opened.decode(audio=0)]
+    return np.concatenate(frames)
 
 
 @parametrize(blocks("python"))
@@ -185,7 +196,7 @@ async def test_python(block: Block, tmp_path: Path) -> None:
     asked = Asked()
     async with serving(Engine(asked), patience_s=PATIENCE_S) as server:
         await run(sys.executable, "-c", here(block.text, server), folder=tmp_path)
-    assert [request.lang for request in asked.requests] == ["en-gb"]
+    assert [(spoken.voice, spoken.lang) for spoken in asked.requests] == [("af_heart", "en-gb")]
     words = len(asked.requests[0].text.split())
     assert (
         by_ffmpeg((tmp_path / "python.mp3").read_bytes(), Format.MP3).length >= words * WORD_MS * 24
@@ -200,6 +211,7 @@ async def test_node(block: Block, tmp_path: Path) -> None:
     async with serving(Engine(asked), patience_s=PATIENCE_S) as server:
         (tmp_path / "speak.mjs").write_text(here(block.text, server))
         await run("node", "speak.mjs", folder=tmp_path)
+    assert [spoken.voice for spoken in asked.requests] == ["af_heart"]
     words = len(asked.requests[0].text.split())
     assert (
         by_ffmpeg((tmp_path / "node.mp3").read_bytes(), Format.MP3).length >= words * WORD_MS * 24
@@ -303,8 +315,11 @@ def test_settings_are_taken(block: Block, tmp_path: Path) -> None:
 
 async def test_listening_to_others(autojump_clock: MockClock, tmp_path: Path) -> None:
     settings = settings_of(only("toml", "Containers and other machines"), tmp_path)
+    urls = re.findall(r"`http://([\d.]+):\d+/v1`", PAGE)
+    assert {*urls} - {"127.0.0.1"} <= {*settings.hosts}
     app = Engine().app(settings=settings)
     key = {"Authorization": f"Bearer {TOKEN}"}
+    assert len(settings.hosts) == 2
     for name in (*settings.hosts, "localhost", "127.0.0.1", "host.docker.internal"):
         host = {"Host": f"{name}:{PORT}"}
         for path in ("/v1/audio/voices", "/v1/audio/models", "/v1/models", "/ready"):
