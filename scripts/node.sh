@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what the tests need for Node: OpenAI's SDK, with which one talks to our HTTP server, and
-# what the Raycast extension is built and checked with. Never fails: without it only those tests are
-# left out.
+# Installs what the tests need for Node: OpenAI's SDK, with which one talks to our HTTP server,
+# axe-core, which looks over the page, and what the Raycast extension is built and checked with. Never
+# fails: without it only those tests are left out.
 set -u
 
 cd "$(dirname "$0")/.." || exit 0

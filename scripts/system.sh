@@ -5,7 +5,8 @@
 #   scripts/system.sh run     PortAudio, which the player plays through
 #   scripts/system.sh test    that, PulseAudio, whose null sink is the tests' loudspeaker, systemd,
 #                             which checks the units of the services (it is not started), and Node,
-#                             for the OpenAI SDK that talks to the HTTP server, and Raycast
+#                             for the OpenAI SDK that talks to the HTTP server, and Raycast; on
+#                             Debian Chromium, in which the page is tried out
 set -u
 
 kind=${1:-run}
@@ -30,6 +31,8 @@ fi
 
 wanted=libportaudio2
 [ "$kind" = test ] && wanted="$wanted pulseaudio pulseaudio-utils libasound2-plugins systemd"
+# Elsewhere there is no package of this name, or it brings a snap.
+[ "$kind" = test ] && grep -qs '^ID=debian' /etc/os-release && wanted="$wanted chromium"
 # Elsewhere than from Debian, Node brings npm with it, and the two packages exclude each other.
 [ "$kind" = test ] && ! command -v npm >/dev/null 2>&1 && wanted="$wanted nodejs npm"
 

@@ -185,7 +185,7 @@ async def test_a_bug_is_an_error_body_and_a_log_entry(autojump_clock: MockClock)
 
 async def test_unknown_addresses_and_methods(autojump_clock: MockClock) -> None:
     app = Engine().app()
-    for path in ("/", "/v1", "/v2/audio/speech", "/v1/audio/speech/"):
+    for path in ("/nothing", "/v1", "/v2/audio/speech", "/v1/audio/speech/"):
         response = await get(app, path)
         assert response.status == 404
         assert told(response)["code"] == "unknown_url"

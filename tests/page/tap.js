@@ -22,6 +22,8 @@ if (globalThis.AudioWorkletProcessor) {
     words: [],
     /** What the engine told of words, read by other code than the page's. */
     marks: [],
+    /** Frames to come that the page shall not get. */
+    drop: 0,
     read() {
       const length = blocks.reduce((sum, { samples }) => sum + samples.length, 0);
       const all = new Float32Array(length);
@@ -36,9 +38,12 @@ if (globalThis.AudioWorkletProcessor) {
   globalThis.WebSocket = class extends WebSocket {
     constructor(...how) {
       super(...how);
-      this.addEventListener("message", ({ data }) => {
-        const message = typeof data === "string" ? JSON.parse(data) : {};
-        if (message.type === "marks") globalThis.tap.marks.push(...message.words);
+      this.addEventListener("message", (event) => {
+        const message = typeof event.data === "string" ? JSON.parse(event.data) : undefined;
+        if (message?.type === "marks") globalThis.tap.marks.push(...message.words);
+        if (message || !globalThis.tap.drop) return;
+        globalThis.tap.drop -= 1;
+        event.stopImmediatePropagation();
       });
     }
   };

@@ -163,22 +163,55 @@ async def test_a_network_that_stands_still_shows_and_is_got_over(page: Page) -> 
     assert len(came[1]) == 1
 
 
-async def test_frames_that_are_missing_show_as_gaps(page: Page) -> None:
-    """A log that keeps two seconds, and a page that takes up a stream after five of a fast reader."""
-    text = " ".join(f"Word {n}." for n in range(20))  # 11 s
-    async with staged(max_lead_ms=1000) as stage:
-        await opened(stage, page)
-        await page.click("#listen")
-        async with trio.open_nursery() as nursery:
-            heard: dict[int, list[Frame]] = {}
-            await nursery.start(stage.hear, heard)
-            await page.fill("#text", text)
-            await page.click("#speak")
-            await page.says("#status", "Reading")
-            stage.door.stall()
-            while not (heard.get(1) and heard[1][-1].last):  # noqa: ASYNC110 - `staged` has a limit
-                await trio.sleep(0.01)
-            stage.door.go_on()
-            nursery.cancel_scope.cancel()
+async def test_a_frame_that_is_missing_shows_as_a_gap_and_the_words_stay_in_time(
+    page: Page,
+) -> None:
+    heard: dict[int, list[Frame]] = {}
+    async with staged(ToneVoice(rtf=0.3)) as stage:
+        await stage.nursery.start(stage.hear, heard)
+        tap = await opened(stage, page)
+        await page.fill("#text", TONES)
+        await page.click("#speak")
+        await page.until("tap.marks.length === 4")
+        await page.evaluate("tap.drop = 1")
         await page.says("#status", "Finished")
+        assert await page.text("#gaps") == "1"
+        out, first = await tap.samples()
+        words, marks = await page.evaluate("[tap.words, tap.marks]")
         assert not page.complaints
+    (lost,) = [
+        n for n, frame in enumerate(heard[1])
+        if frame.pcm and holes(floats(heard[1][:n] + heard[1][n + 1 :]), out)
+    ][:1]  # fmt: skip
+    came = holes(floats(heard[1][:lost] + heard[1][lost + 1 :]), out)
+    assert came
+    assert came[1] == []
+    assert len(words) == len(marks) == 8
+    for seen, mark in zip(words[5:], marks[5:], strict=True):  # behind the gap for sure
+        due = first + came[0] + mark["sample"] - heard[1][lost].samples
+        assert abs(seen["time"] - seen["latency"] - due / SAMPLE_RATE) < 0.1
+
+
+async def test_a_text_that_is_typed_sounds_before_it_is_complete(page: Page) -> None:
+    """As the same text at once: nothing is spoken otherwise because it came in pieces."""
+    text = "One two. Three four!\n\nFive 😀 six. Seven eight."
+    heard: dict[int, list[Frame]] = {}
+    async with staged() as stage:
+        await stage.nursery.start(stage.hear, heard)
+        tap = await opened(stage, page)
+        await page.fill("#text", text)
+        await page.click("#type")
+        await page.says("#status", "Reading")
+        sounded = await page.text("#reading")
+        assert text.startswith(sounded)
+        assert len(sounded) < len(text)
+        await page.says("#status", "Finished")
+        assert await page.text("#reading") == text
+        types = await page.evaluate(
+            "(document.querySelector('#log').open = true, new Promise(requestAnimationFrame)).then(() =>"
+            " [...document.querySelectorAll('#log-list li summary > :nth-child(3)')].map(e => e.textContent))"
+        )
+        assert {"open", "append", "flush", "flushed", "end", "stream.done"} <= set(types)
+        out, _ = await tap.samples()
+        assert not page.complaints
+    assert holes(floats(heard[1]), out)

@@ -93,7 +93,9 @@ DPKG = """#!/bin/sh
 case " $INSTALLED " in *" $4 "*) echo 'install ok installed' ;; *) exit 1 ;; esac
 """
 
-FOR_TESTS = "libportaudio2 pulseaudio pulseaudio-utils libasound2-plugins systemd nodejs npm"
+FOR_TESTS = (
+    "libportaudio2 pulseaudio pulseaudio-utils libasound2-plugins systemd chromium nodejs npm"
+)
 
 
 def debian(checkout: Checkout, user: int = 0, apt: str = LOGGED) -> None:

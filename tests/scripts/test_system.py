@@ -16,7 +16,7 @@ def test_no_apt_call_when_all_is_there(checkout: Checkout, kind: str, have: str)
 
 def test_root_installs_what_is_missing(checkout: Checkout) -> None:
     debian(checkout)
-    done = checkout.run("scripts/system.sh", "test", INSTALLED="libportaudio2 pulseaudio")
+    done = checkout.run("scripts/system.sh", "test", INSTALLED="libportaudio2 pulseaudio chromium")
     assert done.returncode == 0
     update, install = checkout.log()
     assert update == "apt-get update -qq"

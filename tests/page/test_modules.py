@@ -1,0 +1,159 @@
+"""The page's modules without a document, in Chromium: what they decode, and how they measure text."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.request import Frame
+from wsproto_api import frames
+from wsproto_api.errors import RemoteProtocolError
+
+from .browser import Page
+from .stage import staged
+
+ROOT = Path(__file__).parent.parent.parent
+RAYCAST = ROOT / "clients" / "raycast"
+
+#: as `decodeFrame` answers, or its sentence
+DECODE = """
+import("/page/protocol.js").then(({ decodeFrame }) => %s.map((hex) => {
+  try {
+    const { pcm, ...rest } = decodeFrame(Uint8Array.fromHex(hex).buffer);
+    return { ...rest, pcm: [...pcm] };
+  } catch (error) {
+    return error.message;
+  }
+}))
+"""
+
+
+def whole_and_broken() -> list[bytes]:
+    """Frames of all kinds, and bytes that are hardly any."""
+    chance = random.Random(8)
+    found = [b"", b"\x01", bytes(19), bytes(20), b"\xff" * 20, b"\x01\x00" + bytes(19)]
+    for _ in range(300):
+        frame = Frame(
+            seq=chance.randrange(2**32),
+            sample=chance.randrange(2**53),
+            pcm=chance.randbytes(2 * chance.randrange(40)),
+            first=chance.random() < 0.5,
+            last=chance.random() < 0.5,
+            discontinuity=chance.random() < 0.5,
+            segment_first=chance.random() < 0.5,
+        )
+        data = bytearray(frames.encode(chance.randrange(2**32), frame))
+        if chance.random() < 0.3:
+            data[chance.randrange(3)] ^= 1 << chance.randrange(8)
+        if chance.random() < 0.2:
+            del data[chance.randrange(len(data)) :]
+        found.append(bytes(data))
+    return found
+
+
+async def test_frames_are_read_as_python_reads_them(page: Page) -> None:
+    samples = whole_and_broken()
+    async with staged() as stage:
+        await page.go(stage.url)
+        answers = await page.evaluate(DECODE % json.dumps([data.hex() for data in samples]))
+    read = 0
+    for data, answer in zip(samples, answers, strict=True):
+        try:
+            stream, frame = frames.decode(data)
+        except RemoteProtocolError as error:
+            assert answer == error.message
+            continue
+        read += 1
+        assert answer == {
+            "stream": stream, "seq": frame.seq, "sample": frame.sample, "first": frame.first,
+            "last": frame.last, "discontinuity": frame.discontinuity, "segmentFirst": frame.segment_first,
+            "pcm": list(memoryview(frame.pcm).cast("h")),
+        }  # fmt: skip
+    assert 100 < read < 300
+
+
+MEASURE = """
+import("/page/text.js").then(({ Text, tokens }) => %s.map(([pieces, cuts]) => {
+  const text = new Text();
+  for (const piece of pieces) text.append(piece);
+  return {
+    length: text.length,
+    slices: cuts.map(([from, to]) => text.slice(from, to)),
+    tokens: tokens(text.toString()),
+  };
+}))
+"""
+
+#: letters, other scripts, what takes two units in UTF-16, what is put together of several
+PIECES = st.lists(
+    st.text(st.sampled_from("ab .\n\u00e9\u05d0\u4f60\U0001f600\U00020000\u200d\u0301"))
+)
+
+
+def texts() -> list[tuple[list[str], list[tuple[int, int]]]]:
+    """Texts in pieces, and where to cut them; some longer than the table's stride."""
+    found: list[tuple[list[str], list[tuple[int, int]]]] = []
+
+    @given(
+        PIECES, st.integers(1, 300), st.lists(st.tuples(*[st.integers(0, 2000)] * 2), max_size=4)
+    )
+    def collect(pieces: list[str], times: int, cuts: list[tuple[int, int]]) -> None:
+        found.append((pieces * times, [(min(cut), max(cut)) for cut in cuts]))
+
+    collect()
+    return found
+
+
+async def test_text_is_measured_in_code_points(page: Page) -> None:
+    given_ = texts()
+    async with staged() as stage:
+        await page.go(stage.url)
+        answers = await page.evaluate(MEASURE % json.dumps(given_))
+    for (pieces, cuts), answer in zip(given_, answers, strict=True):
+        whole = "".join(pieces)
+        assert answer["length"] == len(whole)
+        assert answer["slices"] == [whole[start:stop] for start, stop in cuts]
+        assert "".join(answer["tokens"]) == whole
+
+
+async def test_half_a_surrogate_pair_does_not_break_a_message(page: Page) -> None:
+    async with staged() as stage:
+        await page.go(stage.url)
+        found = await page.evaluate(
+            r'import("/page/text.js").then(({Text}) => new Text("a\ud83d b").toString())'
+        )
+    assert found == "a\ufffd b"
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("en-us", "American English"),
+        ("pt-br", "Brazilian Portuguese"),
+        ("ja", "Japanese"),
+        ("!", "!"),
+    ],
+)
+async def test_languages_have_names(page: Page, code: str, name: str) -> None:
+    async with staged() as stage:
+        await page.go(stage.url)
+        found = await page.evaluate(
+            f'import("/page/text.js").then(({{languageName}}) => languageName("{code}"))'
+        )
+    assert found == name
+
+
+@pytest.mark.skipif(
+    not (RAYCAST / "node_modules" / ".bin" / "tsc").exists(),
+    reason="TypeScript is missing; `make test` installs it where it can",
+)
+def test_the_types_that_the_comments_tell_are_right() -> None:
+    command = [RAYCAST / "node_modules" / ".bin" / "tsc", "-p", Path(__file__).parent]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
