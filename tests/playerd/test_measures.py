@@ -42,7 +42,7 @@ from tests.playerd.measuring import (
     samples,
 )
 from tests.playerd.program import Program, engine, running
-from tests.playerd.test_program import heard_as_expected, no_traceback
+from tests.playerd.test_program import disturbed, heard_as_expected, no_traceback
 from tests.support.access import TOKEN
 from tests.support.reading import hear
 from tests.support.rig import Capture, Rig, code
@@ -165,7 +165,7 @@ async def test_every_sample_is_heard_and_the_end_is_told_when_it_is_heard(
                 f"{len(wanted) / SAMPLE_RATE:.0f} s of speech, RTF {state.rtf}, {inside} holes, "
                 f"{state.underruns} underruns, {len(pauses_ms)} pauses, {sum(pauses_ms):.0f} ms"
             )
-            assert inside <= state.underruns, "nobody told of it"
+            assert inside <= state.underruns or disturbed(program), "nobody told of it"
             assert in_time("item.done after the last sample", late_ms, DONE_MS, program)
             assert min(late_ms) >= 0
 
