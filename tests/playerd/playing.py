@@ -130,7 +130,11 @@ class Playing:
 
 @asynccontextmanager
 async def playing(
-    settings: Settings, speak: SpeakLive | None = None, sink: Sink | None = None
+    settings: Settings,
+    speak: SpeakLive | None = None,
+    sink: Sink | None = None,
+    *,
+    limit_s: float = 600,
 ) -> AsyncIterator[Playing]:
     """Runs a daemon while the context lasts. A hang is a failure, not a wait."""
     sink = sink or NullSink()
@@ -142,7 +146,7 @@ async def playing(
         with scope:
             await daemon.serve(listeners, task_status=task_status)
 
-    with trio.fail_after(600):
+    with trio.fail_after(limit_s):
         async with trio.open_nursery() as nursery:
             await nursery.start(run)
             yield Playing(address("ws", listeners) + "/", sink, scope)

@@ -117,7 +117,12 @@ async def test_half_an_hour_at_one_sitting(
     text = iter(article(1))
     async with (
         engine(settings, voice) as port,
-        playing(settings, WebSocketSpeak(f"ws://127.0.0.1:{port}", TOKEN), sink) as player,
+        playing(
+            settings,
+            WebSocketSpeak(f"ws://127.0.0.1:{port}", TOKEN),
+            sink,
+            limit_s=2 * 60 * minutes,
+        ) as player,
         player.client() as client,
     ):
         item = await open_item(client)
