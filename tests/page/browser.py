@@ -120,7 +120,11 @@ class Page:
     async def evaluate(self, expression: str) -> Any:
         """The value of an expression, or of the promise that it gives."""
         answer = await self.ask(
-            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+            "Runtime.evaluate",
+            expression=expression,
+            awaitPromise=True,
+            returnByValue=True,
+            allowUnsafeEvalBlockedByCSP=False,
         )
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]

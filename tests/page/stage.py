@@ -41,6 +41,9 @@ class Door:
 
     Args:
         port: of the engine.
+
+    Attributes:
+        shut: whether who comes is sent away.
     """
 
     def __init__(self, port: int) -> None:
@@ -48,6 +51,7 @@ class Door:
         self._moving = trio.Event()
         self._moving.set()
         self._open: set[trio.SocketStream] = set()
+        self.shut = False
 
     def stall(self) -> None:
         """Nothing passes any more, and nobody is told."""
@@ -67,6 +71,8 @@ class Door:
 
     async def _connected(self, page: trio.SocketStream) -> None:
         try:
+            if self.shut:
+                raise OSError
             engine = await trio.open_tcp_stream("127.0.0.1", self._port)
         except OSError:
             await trio.aclose_forcefully(page)
@@ -151,8 +157,8 @@ async def staged(
     voice: ToneVoice | None = None,
     *,
     speak: SpeakLive | None = None,
-    describe: Manage | None = None,
     running: bool = True,
+    direct: bool = False,
     patience_s: float = PATIENCE_S,
     **changes: object,
 ) -> AsyncIterator[Stage]:
@@ -161,8 +167,8 @@ async def staged(
     Args:
         voice: what speaks.
         speak: what speaks instead.
-        describe: what the engine says of itself, if that is not `voice`.
         running: whether there is an engine at first.
+        direct: whether the page does without the door, which there is also without an engine.
         patience_s: how long the test may take.
         changes: settings of the engine.
     """
@@ -174,8 +180,9 @@ async def staged(
     for listener in engine:
         await listener.aclose()  # `start` takes it again
     door = Door(ports[2])
+    reached = ports[2] if direct else ports[0]
     settings = defaults(
-        http_port=ports[1], engine_port=ports[0], hosts=(f"127.0.0.1:{ports[0]}",), **changes
+        http_port=ports[1], engine_port=reached, hosts=(f"127.0.0.1:{ports[0]}",), **changes
     )
     remote = RemoteEngine(settings.engine_url, TOKEN, settings.player_url)
     app = create_app(
@@ -186,6 +193,11 @@ async def staged(
     @app.get("/test/<name>")
     async def tools(name: str) -> Response:
         """What tests run in the page beside its own modules; its policy lets in no other source."""
+        if name == "slipped.html":  # the page, with what somebody slipped in
+            response: Response = await app.view_functions["page"]()  # type: ignore[misc]
+            body = await response.get_data(as_text=True)
+            response.set_data(body.replace("</head>", "<script>slipped = 1</script></head>"))
+            return response
         found = FOLDER / name
         if not found.is_file():  # of a package that tests bring
             found = FOLDER.parent / "node" / "node_modules" / "axe-core" / name
@@ -196,13 +208,22 @@ async def staged(
             await nursery.start(door.serve, outer)
             await nursery.start(server.serve, app, page)
             stage = Stage(
-                nursery, settings, speak or voice, describe or voice,
+                nursery, settings, speak or voice, voice,
                 f"http://127.0.0.1:{ports[1]}/", ports[2], door,
             )  # fmt: skip
             if running:
                 await stage.start()
             yield stage
             nursery.cancel_scope.cancel()
+
+
+async def opened(stage: Stage, page: Page) -> Tap:
+    """Opens the page, connects, and turns its sound on."""
+    await page.go(stage.url)
+    await page.says("#connection", "Connected")
+    tap = Tap(page)
+    await tap.open()
+    return tap
 
 
 Samples = npt.NDArray[np.float32]

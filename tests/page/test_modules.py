@@ -154,6 +154,6 @@ async def test_languages_have_names(page: Page, code: str, name: str) -> None:
     reason="TypeScript is missing; `make test` installs it where it can",
 )
 def test_the_types_that_the_comments_tell_are_right() -> None:
-    command = [RAYCAST / "node_modules" / ".bin" / "tsc", "-p", Path(__file__).parent]
+    command = [str(RAYCAST / "node_modules" / ".bin" / "tsc"), "-p", str(Path(__file__).parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -13,7 +13,7 @@ from engine.service import KokoroService
 from tests.support.tone import ToneVoice
 
 from .browser import Json, Page
-from .stage import Samples, Stage, Tap, floats, holes, staged
+from .stage import Samples, floats, holes, opened, staged
 
 TEXTS = (
     "The quick brown fox jumps over the lazy dog.",
@@ -28,19 +28,11 @@ RAMP = 120
 TONES = "One two. Three four. Five six. Seven eight."
 
 
-async def opened(stage: Stage, page: Page) -> Tap:
-    await page.go(stage.url)
-    await page.says("#connection", "Connected")
-    tap = Tap(page)
-    await tap.open()
-    return tap
-
-
 async def test_the_samples_of_the_real_engine_reach_the_device_as_they_are(
     page: Page, real_service: KokoroService
 ) -> None:
     heard: dict[int, list[Frame]] = {}
-    async with staged(speak=real_service, describe=real_service, patience_s=120) as stage:
+    async with staged(speak=real_service, patience_s=120) as stage:
         await stage.nursery.start(stage.hear, heard)
         tap = await opened(stage, page)
         underruns = 0

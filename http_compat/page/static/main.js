@@ -120,7 +120,6 @@ function update() {
   button("edit").hidden = reading.hidden;
   reading.toggleAttribute("data-live", !idle);
   element("hint").hidden = !playback.suspended || idle;
-  listen.checked = session.listening;
   voices();
   measures();
 }
@@ -270,7 +269,8 @@ function pause() {
 async function listenToAll() {
   if (listen.checked && !(await sounds())) listen.checked = false;
   ended = "";
-  session.listen(listen.checked);
+  session.listen(listen.checked); // it may have been switched again meanwhile
+  update();
 }
 
 /** @param {KeyboardEvent} event */

@@ -1,0 +1,158 @@
+"""How the page looks and is operated: axe-core's findings, widths, light and dark, the keyboard alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.tone import ToneVoice
+
+from .browser import Page
+from .stage import opened, staged
+
+AXE = Path(__file__).parent.parent / "node" / "node_modules" / "axe-core" / "axe.min.js"
+
+CTRL, META = 2, 4
+
+SIZES = {"desktop": (1280, 900), "phone": (360, 740)}
+
+
+@pytest.mark.skipif(
+    not AXE.exists(), reason="axe-core is missing; `make test` installs it where it can"
+)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_there_is_no_barrier(page: Page, size: str, scheme: str) -> None:
+    """While it is written, while it is read, with a notice, and with the log open."""
+    width, height = SIZES[size]
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        await page.looks(width=width, height=height, scheme=scheme)
+        await opened(stage, page)
+        await page.evaluate(f"{AXE.read_text()}; 0")
+        await _no_finding(page)
+        await page.fill("#text", "One two three four. " * 20)
+        await page.click("#speak")
+        await page.until("tap.words.length > 0")
+        await page.evaluate("document.querySelector('#log').open = true")
+        await _no_finding(page)
+        await page.press("Escape")
+        await page.click("#edit")
+        await page.fill("#text", "")
+        await page.click("#speak")
+        await page.says("#notice-text", "There is no text yet.")
+        await _no_finding(page)
+        assert not page.complaints
+
+
+async def _no_finding(page: Page) -> None:
+    found = await page.evaluate(
+        "axe.run({ resultTypes: ['violations'] }).then(({ violations }) =>"
+        " violations.map(({ id, impact, nodes }) => [id, impact, nodes.map((n) => n.html)]))"
+    )
+    assert found == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1600])
+async def test_nothing_sticks_out(page: Page, width: int) -> None:
+    long = "https://example.invalid/" + "a" * 300
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        await page.looks(width=width, height=800, scheme="light")
+        await opened(stage, page)
+        await page.fill("#text", long)
+        await page.click("#speak")
+        await page.says("#status", "Reading")
+        await page.evaluate("document.querySelector('#log').open = true")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        assert await page.evaluate("document.querySelector('#reading').scrollWidth") <= width
+
+
+async def test_light_and_dark_are_the_users_choice(page: Page) -> None:
+    async with staged() as stage:
+        await page.go(stage.url)
+        seen = []
+        for scheme in ("light", "dark"):
+            await page.looks(width=1000, height=800, scheme=scheme)
+            seen.append(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        assert seen == ["rgb(246, 244, 239)", "rgb(23, 22, 20)"]
+
+
+async def test_the_keyboard_does_it_all(page: Page) -> None:
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        await opened(stage, page)
+        await page.fill("#text", "One two three four. " * 20)
+        await page.evaluate("document.querySelector('#text').focus()")
+        await page.press("Enter", modifiers=CTRL)
+        await page.says("#status", "Reading")
+        await page.press(" ", code="Space")
+        await page.says("#status", "Paused")
+        await page.press(" ", code="Space")
+        await page.says("#status", "Reading")
+        await page.press("Escape")
+        await page.says("#status", "Stopped")
+        await page.press("e", code="KeyE")
+        assert await page.evaluate("document.activeElement.id") == "text"
+        await page.press(" ", code="Space")  # goes into the text
+        assert await page.text("#status") == "Stopped."
+        await page.press("Enter", modifiers=META)
+        await page.says("#status", "Reading")
+        await page.press("l", code="KeyL")
+        await page.until("document.querySelector('#listen').checked")
+        assert not page.complaints
+
+
+async def test_the_place_that_is_read_stays_in_sight(page: Page) -> None:
+    async with staged() as stage:
+        await opened(stage, page)
+        await page.fill("#text", "A line.\n" * 60)
+        await page.evaluate("document.querySelector('#speed').value = 2")
+        await page.click("#speak")
+        await page.until("tap.words.length > 40")
+        seen = await page.evaluate(
+            "([...CSS.highlights.get('word')].map((r) => r.getBoundingClientRect().y)[0]"
+            " - document.querySelector('#reading').getBoundingClientRect().y)"
+        )
+        height = await page.evaluate("document.querySelector('#reading').clientHeight")
+        assert 0 <= seen < height
+        assert await page.evaluate("document.querySelector('#reading').scrollTop") > 0
+
+
+async def test_the_log_shows_what_passed(page: Page) -> None:
+    async with staged() as stage:
+        await opened(stage, page)
+        await page.fill("#text", "One.")
+        await page.click("#speak")
+        await page.says("#status", "Finished")
+        await page.click("#log > summary")
+        await page.until("document.querySelectorAll('#log-list li').length > 5")
+        log = await page.text("#log-list")
+        assert log.index("stream.done") < log.index("frames") < log.index("speak")
+        await page.evaluate("document.querySelector('#log-list details').open = true")
+        told = await page.says("#log-list pre", "{")
+        assert '"type": "stream.done"' in told
+        assert not page.complaints
+
+
+async def test_the_log_has_an_end(page: Page) -> None:
+    async with staged() as stage:
+        await opened(stage, page)
+        await page.evaluate("document.querySelector('#log').open = true")
+        await page.fill("#text", "Word. " * 150)
+        await page.click("#speak")
+        await page.until("Number(document.querySelector('#log-count').textContent) > 400")
+        assert await page.evaluate("document.querySelectorAll('#log-list li').length") == 300
+
+
+async def test_voices_stand_by_their_languages_and_are_remembered(page: Page) -> None:
+    async with staged() as stage:
+        await page.go(stage.url)
+        await page.until("document.querySelectorAll('#voice option').length")
+        groups = "[...document.querySelectorAll('#voice optgroup')].map((group) => group.label)"
+        assert await page.evaluate(groups) == ["American English", "British English"]
+        await page.fill("#voice", "bm_fable")
+        await page.fill("#speed", "1.5")
+        assert await page.text("#speed-shown") == "1.50×"
+        await page.go(stage.url)
+        await page.until("document.querySelectorAll('#voice option').length")
+        assert await page.evaluate("document.querySelector('#voice').value") == "bm_fable"
+        assert await page.text("#speed-shown") == "1.50×"
