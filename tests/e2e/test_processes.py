@@ -151,8 +151,8 @@ async def test_a_client_that_leaves_ends_the_engines_work(up: Up) -> None:
 
 async def streams(client: httpx.AsyncClient, up: Up) -> int:
     """How many the engine is making."""
-    health = await client.get(up.http.removesuffix("/v1") + "/health")
-    return int(health.json()["engine"]["streams"])
+    status = await client.get(up.http.removesuffix("/v1") + "/status")
+    return int(status.json()["engine"]["streams"])
 
 
 async def test_the_player_speaks_and_says_when_it_was_heard(up: Up) -> None:
