@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { isSpoken, PIECE_BYTES, PIECE_CHARS, pieces } from "../src/player/pieces";
+import { encode } from "../src/player/messages";
+import { isSpoken, PIECE_CHARS, pieces } from "../src/player/pieces";
+
+/** Of a message, by the protocol. */
+const MESSAGE_BYTES = 65_536;
+/** The longest that there is. */
+const VOICE = "v".repeat(200);
 
 /** Numbers that look random and are the same every time. */
 function seeded(seed: number): () => number {
@@ -10,11 +16,22 @@ function seeded(seed: number): () => number {
   };
 }
 
-function fits(piece: string): boolean {
-  return (
-    [...piece].length <= PIECE_CHARS && Buffer.byteLength(JSON.stringify(piece)) <= PIECE_BYTES
-  );
+function fits(text: string): boolean {
+  const options = { markdown: "auto" } as const;
+  const request = { type: "speak", mode: "replace", voice: VOICE, speed: 1.25, options } as const;
+  const message = encode({ ...request, text }, "raycast-1000");
+  return [...text].length <= PIECE_CHARS && Buffer.byteLength(message) <= MESSAGE_BYTES;
 }
+
+test("a piece has no more characters than the engine takes, unless it is set otherwise", () => {
+  assert.equal(PIECE_CHARS, 16_000);
+});
+
+test("control characters, which JSON makes six bytes of, fit too", () => {
+  const text = "\u0001".repeat(50_000);
+  assert.ok(pieces(text).every(fits));
+  assert.equal(pieces(text).join(""), text);
+});
 
 test("a text within the limits is one piece", () => {
   assert.deepEqual(pieces("One. Two."), ["One. Two."]);
