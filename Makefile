@@ -2,7 +2,7 @@
 #
 # KOKORO_LIVE_* variables, in the environment or after `make`, reach the programs.
 
-.PHONY: help up test soak say setup lint raycast bench lock clean environment dev assets sound \
+.PHONY: help up test soak say setup lint raycast pictures bench lock clean environment dev assets sound \
 	test-sound test-node
 .NOTPARALLEL:
 
@@ -26,7 +26,7 @@ export SAY_OUT SAY_VOICE
 unexport TEXT OUT VOICE
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 up: setup sound ## start engine, player and HTTP endpoint; Ctrl-C ends them
 	@also=$$($(PYTHON) -m http_compat.wyoming --wanted) && \
@@ -51,6 +51,9 @@ lint: dev ## check style and types
 raycast: test-node ## check, build and test the Raycast extension
 	@command -v npm >/dev/null 2>&1 || { echo "make raycast needs Node with npm: install it first." >&2; exit 1; }
 	@cd clients/raycast && npm run -s check
+
+pictures: dev assets test-sound ## take the pictures of the browser page in docs/ anew
+	@exec $(PYTHON) -m tests.page.pictures docs
 
 bench: setup ## measure latency and speed; ARGS are the benchmark's
 	@exec $(PYTHON) -m bench $(ARGS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.request import VoiceInfo
 from tests.support.tone import ToneVoice
 
 from .browser import Page
@@ -56,7 +57,9 @@ async def _no_finding(page: Page) -> None:
 @pytest.mark.parametrize("width", [320, 390, 768, 1600])
 async def test_nothing_sticks_out(page: Page, width: int) -> None:
     long = "https://example.invalid/" + "a" * 300
-    async with staged(ToneVoice(rtf=0.2)) as stage:
+    voice = ToneVoice(rtf=0.2)
+    voice.voices = (VoiceInfo(id="af_heart", name="A name " * 20, lang="en-us"),)  # type: ignore[assignment]
+    async with staged(voice) as stage:
         await page.looks(width=width, height=800, scheme="light")
         await opened(stage, page)
         await page.fill("#text", long)
@@ -65,6 +68,10 @@ async def test_nothing_sticks_out(page: Page, width: int) -> None:
         await page.evaluate("document.querySelector('#log').open = true")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
         assert await page.evaluate("document.querySelector('#reading').scrollWidth") <= width
+        edges = (
+            "[...document.querySelectorAll('.sheet *')].map((e) => e.getBoundingClientRect().right)"
+        )
+        assert await page.evaluate(f"Math.max(...{edges})") <= width
 
 
 async def test_light_and_dark_are_the_users_choice(page: Page) -> None:
@@ -93,7 +100,7 @@ async def test_the_keyboard_does_it_all(page: Page) -> None:
         await page.press("e", code="KeyE")
         assert await page.evaluate("document.activeElement.id") == "text"
         await page.press(" ", code="Space")  # goes into the text
-        assert await page.text("#status") == "Stopped."
+        assert await page.text("#status") == "Ready"
         await page.press("Enter", modifiers=META)
         await page.says("#status", "Reading")
         await page.press("l", code="KeyL")

@@ -56,6 +56,7 @@ def test_help_is_the_default_and_names_every_target(checkout: Checkout) -> None:
         "setup",
         "lint",
         "raycast",
+        "pictures",
         "bench",
         "lock",
         "clean",

@@ -101,7 +101,8 @@ function status() {
   const { activity, current } = session;
   if (activity === "idle") return ended || (session.listening ? "Listening" : ACTIVITY.idle);
   if (!current || activity === "starting") return ACTIVITY[activity];
-  const name = session.voices.find((one) => one.id === current.voice)?.name ?? current.voice;
+  const known = session.voices.find((one) => one.id === current.voice);
+  const name = known ? shortName(known) : current.voice;
   return [ACTIVITY[activity], name, current.own ? "" : "for another program"].filter(Boolean).join(" · ");
 }
 
@@ -134,6 +135,11 @@ function measures() {
   put(element("underruns"), String(session.underruns));
 }
 
+/** The name of a voice without what the list says beside it: language and gender. */
+function shortName(/** @type {Message} */ one) {
+  return String(one.name).replace(/ \(.*\)$/, "");
+}
+
 let listed = "";
 
 /** Lists the voices by their languages, if they are others than before. */
@@ -149,7 +155,7 @@ function voices() {
       group.label = languageName(lang);
       group.append(
         ...ones.map((one) => {
-          const about = [one.name, one.gender, one.grade].filter(Boolean).join(" · ");
+          const about = [shortName(one), one.gender, one.grade].filter(Boolean).join(" · ");
           return new Option(about, one.id, false, one.id === wanted);
         }),
       );
@@ -175,10 +181,11 @@ function read() {
 }
 
 function edit() {
+  ended = "";
   text.hidden = false;
   reading.hidden = true;
-  button("edit").hidden = true;
   text.focus();
+  update();
 }
 
 function showText() {

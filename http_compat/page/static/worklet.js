@@ -14,8 +14,10 @@
 // The samples of the stream go out as they are, int16 / 32768, but for the ramps at a stop, and at a
 // pause and behind it. A file of its own, because a worklet cannot import in every browser.
 
-/** What must be there before sound begins: 100 ms. */
+/** What must be there before sound begins: 100 ms. After each underrun it is twice as much … */
 const PREBUFFER = 2400;
+/** … up to 1.6 s: few long halts are easier to bear than many short ones. */
+const PREBUFFER_MOST = 16 * PREBUFFER;
 
 /** Length of the ramps that keep a stop from clicking: 5 ms. */
 const RAMP = 120;
@@ -79,6 +81,7 @@ class Player extends AudioWorkletProcessor {
   #ended = false;
   #played = 0;
   #underruns = 0;
+  #enough = PREBUFFER;
   #rise = 0; // how much of the ramp behind a pause is still to come
   /** @type {Float32Array} what is left to say of a sound that was cut off */
   #tail = new Float32Array(0);
@@ -98,6 +101,7 @@ class Player extends AudioWorkletProcessor {
       this.#ended = false;
       this.#played = 0;
       this.#underruns = 0;
+      this.#enough = PREBUFFER;
       this.#rise = 0;
       this.#become("filling");
     }
@@ -164,7 +168,7 @@ class Player extends AudioWorkletProcessor {
     const faded = Math.min(this.#tail.length, out.length);
     out.set(this.#tail.subarray(0, faded));
     this.#tail = this.#tail.subarray(faded);
-    if (this.#state === "filling" && (this.#ended || this.#ring.count >= PREBUFFER)) {
+    if (this.#state === "filling" && (this.#ended || this.#ring.count >= this.#enough)) {
       this.#become("playing");
     }
     if (this.#state === "playing") this.#play(out);
@@ -190,6 +194,7 @@ class Player extends AudioWorkletProcessor {
       this.#become("drained");
     } else if (count < out.length) {
       this.#underruns += 1;
+      this.#enough = Math.min(2 * this.#enough, PREBUFFER_MOST);
       this.#become("filling");
     }
   }
