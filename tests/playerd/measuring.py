@@ -66,9 +66,9 @@ def judging(program: Program) -> Iterator[None]:
         raise NotAsExpected(program, str(error)) from error
 
 
-#: The time at which a sample leaves a null sink is known to so much: the player reckons with blocks of
-#: its own clock, the recorder with those of the sink, and 101.4 ms was measured where 98 are planned.
-CLOCK_MS = 3.0
+#: The time at which a sample leaves a null sink is known to so much: the player plans by what the device
+#: says, less 4 ms (`portaudio.EARLY_S`), and the recorder goes by the blocks of the sink.
+CLOCK_MS = 5.0
 
 
 def in_time(what: str, values_ms: Sequence[float], most_ms: float, program: Program) -> bool:
