@@ -144,10 +144,11 @@ class Feeding:
                 passing = error.retryable or isinstance(error, StreamCancelled)
                 if not (self._accepted and passing):
                     raise
-                if self._item.playout.here != came or away_until_s == math.inf:
+                fresh = self._item.playout.here != came or away_until_s == math.inf
+                if fresh:
                     away_until_s = trio.current_time() + AWAY_LIMIT_S
                     pauses = _pauses()
-                    self._break_off(error)
+                self._break_off(error, told=not fresh)
                 pause_s = next(pauses)
                 if trio.current_time() + pause_s > away_until_s:
                     raise
@@ -155,11 +156,13 @@ class Feeding:
             if not self._left():
                 return  # it went away behind the last sentence
 
-    def _break_off(self, error: EngineError) -> None:
-        log.warning("the engine went away", item=self._item.number, code=error.code)
+    def _break_off(self, error: EngineError, *, told: bool) -> None:
         place = self._place
         place.samples = self._item.playout.broke(trio.current_time())
         place.chars, place.segments = place.next_char, place.next_segment
+        if told:
+            return
+        log.warning("the engine went away", item=self._item.number, code=error.code)
         if self._left():
             self._listener.warned(
                 self._item,

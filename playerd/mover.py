@@ -10,7 +10,7 @@ are told so, and what is to happen in silence happens.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -97,10 +97,17 @@ class Mover:
         self.paused = True
         self._hush()
 
-    def end(self, item: Item, outcome: Outcome) -> None:
-        """An item was taken out of `Items` and is to be silent; `on_over` tells when it is."""
-        self._ending.append((item, outcome))
-        self._hush()
+    def end(self, items: Sequence[Item], outcome: Outcome) -> None:
+        """Items were taken out of `Items` and are to be silent; `on_over` tells when they are."""
+        if self._ending or any(item.first_sample is not None for item in items):
+            self._ending += [(item, outcome) for item in items]
+            self._hush()
+            return
+        # Nothing of them is in the sink: what is heard goes on. It is told when whoever asked for this
+        # has got his answer, as it is otherwise.
+        soon = trio.lowlevel.current_trio_token().run_sync_soon
+        for item in items:
+            soon(self._on_over, item, outcome, item.playout.position)
 
     def after_silence(self, action: Callable[[], Awaitable[None]]) -> None:
         """Silence; then `action`, which sees how far everything was heard; then it goes on."""
@@ -129,12 +136,12 @@ class Mover:
         # What is written after an interruption would be silenced with what it was to silence.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            if self.paused:
-                await self._rest()
-            elif self._device.present:
-                await self._move_piece()
-            else:
+            if not self._device.present:
                 await self._device.look()
+            elif self.paused:
+                await self._rest()
+            else:
+                await self._move_piece()
         except DeviceUnavailable as error:
             await self._device.lose(error)
 

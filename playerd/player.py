@@ -78,6 +78,7 @@ class _Job:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     answered: bool = False
     told_slow: bool = False
+    resumes: bool = True  # nobody has paused since it was asked for
 
 
 class Player:
@@ -209,6 +210,8 @@ class Player:
 
     def pause(self) -> None:
         """Silence; what was not heard is kept, and goes on with `resume`."""
+        for job in self._jobs.values():
+            job.resumes = False
         if not self._mover.paused and self._items.current is not None:
             self._mover.pause()
             self._changed()
@@ -319,11 +322,13 @@ class Player:
             self._voice = self._voice if voice is None else voice
             self._speed = self._speed if speed is None else speed
             for item in self._items:
-                if item.stream is not None:
+                if item.stage is Stage.FEEDING:
                     named = {"voice": voice, "speed": speed}
                     item.request = replace(
                         item.request, **{name: value for name, value in named.items() if value}
                     )
+                    if item.stream is None:
+                        continue  # the engine is away; what it is asked for next has it
                     with suppress(EngineError):  # it ends: then it needs no other voice
                         await item.stream.configure(voice=voice, speed=speed)
         if device is not None:
@@ -427,20 +432,23 @@ class Player:
 
     def _end(self, items: tuple[Item, ...], outcome: Outcome) -> None:
         """Ends items that are out of `Items` already; tells so when they are silent."""
+        ended: list[Item] = []
         for item in items:
             job = self._jobs.pop(item)
             job.scope.cancel()
             if item.text is not None:
                 item.text.end()
             if job.answered:
-                self._mover.end(item, outcome)
+                ended.append(item)
             else:
                 job.asker.refused(StreamCancelled(f"The speech was {outcome} before it began."))
+        self._mover.end(ended, outcome)
 
     def _over(self, item: Item, outcome: Outcome, samples: int) -> None:
         """An item is silent for good."""
         self._jobs.pop(item, None)
-        self._last = item
+        if item.started:
+            self._last = item
         self._on_done(
             ItemDone(
                 item=item.number,
@@ -508,7 +516,7 @@ class Player:
             return  # it was stopped just now
         replaced = self._items.accept(item)
         self._narration.opened()
-        if item.replaces:
+        if item.replaces and job.resumes:
             self._mover.paused = False  # it is wanted now
         if not job.answered:
             self._accepted(item, job)

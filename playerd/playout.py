@@ -313,7 +313,8 @@ class Playout:
             self.seek(ahead[sentences - 1], now_s)
         elif sentences:
             self._go_to(self._end, now_s)
-            self._skipping = 0 if self._ended else sentences - len(ahead)
+            more = self._skipping + sentences - len(ahead)
+            self._skipping = 0 if self._ended else more
             self._pieces.skip(self._end)
             self.position = self._end
 

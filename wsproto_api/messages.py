@@ -52,6 +52,9 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _NAME_CHARS = 256
 Name = Annotated[str, msgspec.Meta(max_length=_NAME_CHARS)]
 
+#: a step in time that is longer than this is none
+_DAY_MS = 86_400_000
+
 #: longest part of a segment's text that is told: what is not spoken counts too, so it has no limit
 _SEGMENT_CHARS = 4_000
 
@@ -456,7 +459,7 @@ class PlayerSeek(Request, tag="seek", kw_only=True, frozen=True):
 
     sample: Count | None = None
     fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    by_ms: float | None = None
+    by_ms: Annotated[float, msgspec.Meta(ge=-_DAY_MS, le=_DAY_MS)] | None = None
 
 
 class PlayerRepeat(Request, tag="repeat", kw_only=True, frozen=True):

@@ -149,7 +149,11 @@ class PortAudioSink:
         """See `Sink`."""
         self._check()
         if self._output.running and self._is_due and not is_audible(pcm):
-            await self.drain()  # nobody hears it: the next start is with another stream
+            try:
+                await self.drain()  # nobody hears it: the next start is with another stream
+            except DeviceUnavailable:
+                self._unheard.add(pcm, self._heard_position(self._feed.called_s))
+                raise
         self._unheard.add(pcm, self._heard_position(self._feed.called_s))
         while True:
             await self._look()

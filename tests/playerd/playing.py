@@ -261,6 +261,7 @@ class Listening(Unplugged):
 
     def __init__(self) -> None:
         super().__init__(plugged=True)
+        self.silenced = 0
         self._slept_s = 0.0
 
     def sleep(self, slept_s: float) -> None:
@@ -278,6 +279,7 @@ class Listening(Unplugged):
 
     async def stop(self, *, cut: bool = False) -> int:
         written = self.written_samples
+        self.silenced += 1
         heard = await super().stop(cut=cut)
         del self.pcm[len(self.pcm) - SAMPLE_BYTES * (written - heard) :]
         return heard

@@ -158,6 +158,37 @@ async def test_a_pause_ends_with_what_was_paused(
         assert (await client.done(await client.speak("One.", mode="queue"))).outcome == "finished"
 
 
+async def test_a_pause_before_the_engine_has_answered_holds(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    gate = Gate(before=-1, text=LONG)
+    async with playing(settings, gate) as player, player.client() as client:
+        await client.say(messages.PlayerSpeak(text=LONG, id="a"))
+        await client.hear(messages.PlayerState, state="buffering")
+        await client.do(messages.PlayerPause())
+        gate.opened.set()
+        await client.hear(messages.PlayerAck, reply_to="a")
+        await trio.sleep(20)
+        assert (await client.status()).state == "paused"
+        await client.do(messages.PlayerResume())
+        assert (await client.hear(messages.ItemDone)).outcome == "finished"
+
+
+async def test_a_device_that_is_chosen_in_a_pause_is_there_at_once(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings) as player, player.client() as client:
+        item = await client.speak(LONG)
+        await trio.sleep(0.3)
+        await client.do(messages.PlayerPause())
+        await client.do(messages.PlayerConfigure(device="default"))
+        await trio.sleep(0.1)
+        state = await client.status()
+        assert (state.state, state.device) == ("paused", "null")
+        await client.do(messages.PlayerResume())
+        assert (await client.done(item)).outcome == "finished"
+
+
 async def test_a_pause_before_the_first_sound(
     settings: Settings, autojump_clock: MockClock
 ) -> None:
@@ -336,6 +367,51 @@ async def test_repeating_what_plays_what_is_over_and_what_came_in_pieces(
     assert bytes(sink.pcm).startswith(2 * await pcm_of("One two. Three.", speed=2.0))
 
 
+async def test_steps_that_are_absurd_are_refused_and_harm_nobody(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings) as player, player.client() as client:
+        item = await client.speak(LONG)
+        for step in (1e308, -1e308, 86_400_001.0):
+            assert (await client.fail(messages.PlayerSeek(by_ms=step))).param == "by_ms"
+        await client.say(messages.PlayerSeek(by_ms=86_400_000.0))
+        await client.say(messages.PlayerSeek(sample=2**53))
+        assert (await client.done(item)).outcome == "finished"
+
+
+async def test_skips_while_a_sentence_is_waited_for_add_up(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    gate = Gate(before=1, text=LONG)
+    sink = Listening()
+    async with playing(settings, gate, sink) as player, player.client() as client:
+        item = await client.speak(LONG)
+        await trio.sleep(0.3)
+        await client.do(messages.PlayerSkip())
+        await trio.sleep(0.3)
+        await client.do(messages.PlayerSkip())
+        await trio.sleep(0.3)
+        gate.opened.set()
+        assert (await client.done(item)).outcome == "finished"
+    last = await pcm_of("Nine ten eleven twelve.")
+    assert len(sink.pcm) == pytest.approx(len(last) + ms_to_samples(300) * SAMPLE_BYTES, abs=500)
+
+
+async def test_what_was_never_heard_is_not_repeated(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Listening()
+    async with playing(settings, sink=sink) as player, player.client() as client:
+        await client.speak("One two three.")
+        await client.speak("Four.", mode="queue")
+        await trio.sleep(0.3)
+        await client.stop()
+        began = len(sink.pcm)
+        await client.do(messages.PlayerRepeat())
+        await client.hear(messages.ItemDone, outcome="finished")
+    assert bytes(sink.pcm[began:]) == await pcm_of("One two three.")
+
+
 # --- how --------------------------------------------------------------------------------------
 
 
@@ -458,6 +534,26 @@ async def test_a_long_queue_fits_an_answer(settings: Settings, autojump_clock: M
         assert len(listed.items) + listed.more == 300
         assert listed.items[0].key == "\x01" * 256
         await client.stop()
+
+
+@pytest.mark.parametrize("op", ["stop", "remove", "clear"])
+async def test_what_waits_is_ended_without_a_break_in_what_plays(
+    settings: Settings, autojump_clock: MockClock, op: str
+) -> None:
+    sink = Listening()
+    async with playing(settings, sink=sink) as player, player.client() as client:
+        first = await client.speak(LONG)
+        second = await client.speak("One.", mode="queue")
+        await trio.sleep(0.5)
+        if op == "stop":
+            await client.do(messages.PlayerStop(item=second))
+        else:
+            await queue_of(client, op=op, item=second)
+        assert (await client.done(first)).outcome == "finished"
+        ended = {done.item: done.outcome for done in client.told(messages.ItemDone)}
+        assert ended == {first: "finished", second: "stopped"}
+        assert sink.silenced == 0
+    assert bytes(sink.pcm) == await pcm_of(LONG)
 
 
 async def test_stopping_one_item(settings: Settings, autojump_clock: MockClock) -> None:
