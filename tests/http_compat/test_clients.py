@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 from werkzeug.datastructures import Headers
 
+from engine.config import Settings
 from engine.errors import SynthesisFailed
 from http_compat.lists import MODEL_NAMES
 from http_compat.schema import Format
@@ -353,12 +354,13 @@ async def test_sillytavern_asks_for_a_message(voice: str) -> None:
     asked = Asked()
     async with served(asked) as server, wired(server) as wire:
         body: dict[str, Any] = {
-             "input": "She waits. One two.",
-            "speed": 1, "model": "tts-1",
+            "input": "She waits. One two.", "response_format": "mp3", "voice": voice, "speed": 1,
+            "model": "tts-1",
         }  # fmt: skip
         reply = await wire.post(SPEECH, {**FETCH, "Authorization": "Bearer "}, body)
     assert reply.status == 200
     assert asked.requests[0].speed == 1
+    assert asked.requests[0].voice == Settings().openai_voices.get(voice, voice)
     assert is_ms(mp3_ms(reply.body), 4)
 
 
