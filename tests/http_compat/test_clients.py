@@ -349,7 +349,7 @@ async def test_librechat_joins_the_answers_of_a_long_text() -> None:
 
 
 @pytest.mark.parametrize("voice", ["alloy", "af_heart", "af_heart(2)+am_michael(1)"])
-async def test_sillytavern_asks_for_a_message(voice: str) -> None:
+async def test_sillytavern_asks_for_a_message(settings: Settings, voice: str) -> None:
     """Without a key, and with a speed always."""
     asked = Asked()
     async with served(asked) as server, wired(server) as wire:
@@ -360,7 +360,7 @@ async def test_sillytavern_asks_for_a_message(voice: str) -> None:
         reply = await wire.post(SPEECH, {**FETCH, "Authorization": "Bearer "}, body)
     assert reply.status == 200
     assert asked.requests[0].speed == 1
-    assert asked.requests[0].voice == Settings().openai_voices.get(voice, voice)
+    assert asked.requests[0].voice == settings.openai_voices.get(voice, voice)
     assert is_ms(mp3_ms(reply.body), 4)
 
 
