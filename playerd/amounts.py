@@ -10,8 +10,8 @@ from engine.request import MAX_SPEED, MIN_SPEED
 from engine.samples import ms_to_samples
 from wsproto_api.messages import PlayerSeek
 
-#: more than the longest text takes to be spoken
-_MOST_S = 100 * 3600.0
+#: more than the longest text takes to be spoken; the most that a `seek` may say (a day)
+_MOST_S = 24 * 3600.0
 
 #: digits behind the point that are sent, so that steps of a tenth lead back to where they began
 _DIGITS = 3

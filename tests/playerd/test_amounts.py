@@ -107,6 +107,9 @@ def test_as_many_steps_back_lead_to_the_beginning(
 @given(typed)
 @example("360000")
 @example("-360000")
+@example("86400")
+@example("-86400")
+@example("-86400.001")
 @example("999:59:59")
 def test_whatever_is_typed_is_a_place_or_refused(text: str) -> None:
     try:
