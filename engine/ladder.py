@@ -11,8 +11,8 @@ The first window decides how soon there is sound. So a segment starts on the bes
 the time there is, and when windows of rung 3 have brought a lead that pays for stage one of the
 whole, it goes on with rung 2. Windows are small while the lead is, because the listener waits for
 a whole one; they grow with it, because each also decodes its context. A machine that is too slow
-for any lead gains nothing by small windows of rung 3, so they also grow with their number, and
-rung 3 ends after `_PREDICTED_LIMIT` columns in any case.
+for any lead gains nothing by small windows of rung 3, so they also grow with their number; and it
+stays on rung 3, because silence in a sentence is worse than what is predicted there.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ _REST = 8
 
 #: part of the lead that stage one of the whole, or a window, may take
 _EXACT_SHARE, _WINDOW_SHARE = 0.8, 0.6
-
-#: columns of rung 3 in a segment at most, 1.4 s
-_PREDICTED_LIMIT = 112
 
 #: The maps know short segments least (5-6 dB up to 2.5 s on rung 3, against 2.5 above it) and
 #: exactness costs least there. Up to 1 s a segment is decoded whole, up to 2.5 s it starts on
@@ -146,7 +143,7 @@ class Ladder:
             one = Step(Kind.STAGE_ONE, 0, self._columns)
             share = _EXACT_SHARE if self._size else 1.0
             first = Step(Kind.EXACT, self._at, min(self._stop, self._at + FIRST_WINDOW))
-            due = self._columns <= _EXACT_COLUMNS or self._at - self._start >= _PREDICTED_LIMIT
+            due = self._columns <= _EXACT_COLUMNS
             if due or self._costs.of(one) + self._costs.of(first) <= share * spare_s:
                 self._exact = True
                 return one

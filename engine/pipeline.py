@@ -181,12 +181,12 @@ class _Supply:
 
         Args:
             phonemes: how many there are.
-            reach: gives for a lead in seconds how many are in time.
+            reach: gives for a lead in seconds how many are in time, 0 if none are.
         """
         while self._wanted and self._begun:
             reached = reach(self.pace.lead_s(trio.current_time()))
             if reached >= phonemes or not self._decoding:
-                return reached
+                return reached or phonemes
             await self._changed.park()
         return phonemes
 

@@ -2,9 +2,9 @@
 
 A listener who has much in hand gets segments as the text gives them. One who has little gets the
 next segment only as long as there is time for what must be done before it sounds: the acoustic pass
-over all of it, then the first window, and soon stage one of all of it. So on a machine that is
-hardly faster than speech short segments buy the time for longer ones, and where it is slower, the
-silence comes in small parts between segments.
+over all of it, and then the first window. So on a machine that is hardly faster than speech short
+segments buy the time for longer ones. On one that is slower they buy nothing: each needs a pass of
+its own and has silence around it, which is computed too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ SHARE = 0.65
 _LEAST = 25
 #: … and so many more that making it takes no more than this part of its own length …
 _PAYS = 0.9
-#: … but where no length is in time, no more than these, about 6 s. On a machine of 1.1 times real
-#: time there is half as much silence again with 60, and with 120 it comes in holes of 3.7 s.
+#: … but where no length is in time, no more than these, about 6 s
 _SHORT = 90
 #: seconds of more silence that a longer segment is worth then
 _WORTH_S = 0.1
@@ -89,12 +88,15 @@ class Reach:
 
         Returns:
             1…`most`: as many as are in time; if none are, as many as a segment needs to be worth
-            its pass, and more if they are hardly later.
+            its pass, and more if they are hardly later. 0 if that is of no use, because a segment
+            would need more than `_SHORT` or there are.
         """
         least = min(most, self._least(speed))
         for phonemes in _lengths(most, least):
             if not self._late_s(phonemes, speed, SHARE * lead_s):
                 return phonemes
+        if least >= min(most, _SHORT):
+            return 0
         lengths = _lengths(min(most, _SHORT), least)
         late_s = {phonemes: self._late_s(phonemes, speed, lead_s) for phonemes in lengths}
         limit_s = min(late_s.values()) + _WORTH_S
@@ -110,7 +112,7 @@ class Reach:
         return _SHORT
 
     def _late_s(self, phonemes: int, speed: float, lead_s: float) -> float:
-        """Seconds of silence, until the segment is decoded with stage one of all of it."""
+        """Seconds of silence before and in a segment, until all that is left of it is exact."""
         columns = self._passes.columns(phonemes, speed)
         ladder = Ladder(columns, 0, columns, self._costs, self._budget_s)
         lead_s -= self._passes.seconds(phonemes)

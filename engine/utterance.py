@@ -95,7 +95,7 @@ class Voicing(Protocol):
             lead_s: what the listener has in hand.
 
         Returns:
-            At least 1; more than there are is all.
+            0 if it will be late, and no part of it would be less so; more than there are is all.
         """
         ...
 

@@ -69,11 +69,22 @@ def test_without_a_limit_everything_is_whole() -> None:
     assert climb(1600, spare_s=float("inf"))[0].kind is Kind.WHOLE
 
 
-def test_a_machine_that_is_too_slow_still_leaves_rung_three() -> None:
+def test_a_machine_that_is_too_slow_for_a_lead_does_not_stop_for_stage_one() -> None:
     steps = climb(1000, spare_s=0.1, slow=20)
-    kinds = [step.kind for step in steps]
-    assert steps[kinds.index(Kind.STAGE_ONE) - 1].stop <= 180
-    assert max(step.stop - step.start for step in steps if step.kind is Kind.EXACT) >= LAST_WINDOW
+    assert {step.kind for step in steps} == {Kind.PREDICTED}
+    assert max(step.stop - step.start for step in steps) >= LAST_WINDOW
+
+
+def test_what_the_lead_does_not_pay_for_is_not_done() -> None:
+    """Stage one of the whole would be silence as soon as the lead is used up."""
+    costs = Costs(ONE_S, TWO_S)
+    ladder = Ladder(1600, 0, 1600, costs, 0.1)
+    spare_s = costs.of(Step(Kind.STAGE_ONE, 0, 1600))
+    steps = [ladder.next(spare_s) for _ in range(12)]
+    assert all(step is not None and step.kind is Kind.PREDICTED for step in steps)
+    paid = ladder.next(2 * spare_s)
+    assert paid is not None
+    assert paid.kind is Kind.STAGE_ONE
 
 
 @given(

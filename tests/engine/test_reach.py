@@ -27,7 +27,7 @@ def machine(factor: float) -> Reach:
 
 @given(FACTORS, LEADS, SPEEDS, st.integers(1, 260))
 def test_it_is_some_of_them_or_all(factor: float, lead_s: float, speed: float, most: int) -> None:
-    assert 1 <= machine(factor).phonemes(most, speed, lead_s) <= most
+    assert 0 <= machine(factor).phonemes(most, speed, lead_s) <= most
 
 
 @given(FACTORS, st.integers(1, 260))
@@ -37,15 +37,20 @@ def test_who_has_much_in_hand_hears_whole_segments(factor: float, most: int) -> 
 
 
 def test_the_slower_the_machine_the_shorter_is_what_is_in_time() -> None:
-    reached = [machine(factor).phonemes(200, 1.0, 2.0) for factor in (0.3, 1.0, 1.5, 2.0, 2.5)]
+    reached = [machine(factor).phonemes(200, 1.0, 1.0) for factor in (0.3, 1.0, 1.5, 2.0, 2.8)]
     assert reached[0] == 200
     assert reached == sorted(reached, reverse=True)
     assert 25 <= reached[-1] < 60
 
 
-@pytest.mark.parametrize("factor", [1.0, 2.0, 2.5])
-def test_the_more_is_in_hand_the_longer_it_may_be(factor: float) -> None:
-    reached = [machine(factor).phonemes(200, 1.0, lead_s) for lead_s in (1.0, 2.0, 4.0, 8.0)]
+@pytest.mark.parametrize(
+    ("factor", "leads_s"),
+    [(1.0, (0.4, 0.5, 0.6, 0.8)), (2.0, (0.8, 1.0, 1.5, 2.0)), (2.5, (1.5, 2.0, 4.0, 8.0))],
+)
+def test_the_more_is_in_hand_the_longer_it_may_be(
+    factor: float, leads_s: tuple[float, ...]
+) -> None:
+    reached = [machine(factor).phonemes(200, 1.0, lead_s) for lead_s in leads_s]
     assert reached == sorted(reached)
     assert reached[0] < reached[-1] == 200
 
@@ -54,7 +59,7 @@ def test_the_more_is_in_hand_the_longer_it_may_be(factor: float) -> None:
 def test_a_segment_is_never_too_short_to_be_worth_its_pass(
     factor: float, lead_s: float, most: int
 ) -> None:
-    phonemes = machine(factor).phonemes(most, 1.0, lead_s)
+    phonemes = machine(factor).phonemes(most, 1.0, lead_s) or most
     assert phonemes >= 25
     takes_s = factor * (PASS_S * (40 + phonemes) + 4.6 * (13 + phonemes) * (ONE_S + TWO_S))
     length_s = 4.6 * (13 + phonemes) / 80
@@ -64,7 +69,11 @@ def test_a_segment_is_never_too_short_to_be_worth_its_pass(
 def test_what_cannot_be_in_time_is_short_and_not_shortest() -> None:
     """Where all is late, a longer segment is worth a tenth of a second."""
     assert 35 < machine(1.0).phonemes(200, 1.0, 0.0) <= 90
-    assert machine(3.5).phonemes(200, 1.0, 0.0) == 90
+
+
+def test_a_machine_that_is_slower_than_speech_gains_nothing_by_parts() -> None:
+    assert machine(3.5).phonemes(200, 1.0, 0.0) == 0
+    assert machine(3.5).phonemes(60, 1.0, 0.0) == 0
 
 
 def test_it_learns_how_long_passes_take_and_how_much_they_give() -> None:
@@ -83,5 +92,5 @@ def test_it_learns_how_long_passes_take_and_how_much_they_give() -> None:
 
 
 def test_the_faster_it_is_spoken_the_less_there_is_to_decode() -> None:
-    slow, quick = (machine(2.0).phonemes(250, speed, 2.0) for speed in (0.7, 1.4))
+    slow, quick = (machine(2.0).phonemes(250, speed, 0.3) for speed in (0.7, 1.4))
     assert slow < quick

@@ -22,7 +22,7 @@ from engine.synthesis import Synthesis
 from engine.text.passage import Passage
 from engine.text.reader import Reader
 from engine.text.spanned import Spanned
-from engine.utterance import Manner, Speech
+from engine.utterance import Manner, Piece, Speech
 from tests.engine.machine import FIRST_SOUND_S, SLOW, Front, Machine, pcm_of, speak
 from tests.engine.machine import synthesis as made_of
 from tests.engine.voicing import utterance
@@ -93,14 +93,24 @@ async def test_slow_speech_is_not_cut_off_at_its_beginning(machine: Machine) -> 
         assert 0 < FIRST_SOUND_S * SAMPLE_RATE - piece.start < 500
 
 
-async def test_windows_in_a_row_are_the_whole_segment(machine: Machine) -> None:
+@pytest.mark.parametrize("rich_after", [1, 4, None])
+async def test_windows_in_a_row_are_the_whole_segment(
+    rich_after: int | None, machine: Machine
+) -> None:
+    """Predicted to the end, or exact as soon as there is time for stage one."""
     _, (whole,) = await speak(made_of(machine), LONG, new())
     machine.log.clear()
-    made = made_of(machine, costs=SLOW, budget_s=0.0)
-    _, pieces = await speak(made, LONG, hurried())
-    assert machine.log[:3] == ["acoustic a", "two a 0-17", "two a 16-33"]  # and one to be blended
-    assert machine.log.count("one a") == 1
-    assert len(pieces) > 5
+    made, pace = made_of(machine, costs=SLOW, budget_s=0.0), hurried()
+    speech = await made.prepare(LONG, "a", 1.0, pace, batch=False)
+    pieces: list[Piece] = []
+    async with aclosing(made.pieces(speech, pace, batch=False)) as stream:
+        async for piece in stream:
+            pieces.append(piece)
+            if len(pieces) == rich_after:
+                pace.made(trio.current_time(), 10**9 * SAMPLE_RATE)
+    assert machine.log[:2] == ["acoustic a", "two a 0-17"]  # and one to be blended
+    assert [name for name in machine.log if name == "one a"] == ["one a"] * bool(rich_after)
+    assert len(pieces) > 4
     assert {piece.start for piece in pieces} == {whole.start}
     assert all(piece.pcm for piece in pieces)
     difference = from_pcm(pcm_of(pieces)) - from_pcm(whole.pcm)  # raises if one is longer
