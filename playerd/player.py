@@ -377,7 +377,7 @@ class Player:
             device=self._sink.device,
             stalled=self._device.stalled,
             depth_ms=self._sink.depth_ms,
-            underruns=self._mover.underruns,
+            underruns=self._mover.underruns + self._sink.underruns,
         )
 
     @property

@@ -554,7 +554,8 @@ class PlayerState(Reply, tag="state", kw_only=True, frozen=True):
         target_ms: how much sound must be here for a start, because of how evenly it comes.
         slack_ms: how long the engine may stay away without a gap; None while nothing is made.
         rtf: how long the engine takes for a second of sound; None before that is known.
-        underruns: how often sound had to stop since the start of the player.
+        underruns: how often sound had to stop since the start of the player: the engine or the device
+            had nothing more to play.
     """
 
     rev: int

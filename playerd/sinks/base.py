@@ -43,7 +43,7 @@ class Sink(Protocol):
         fade_samples: so many before the position that the last `stop` gave were heard fading.
         volume: from 0.0 to 1.0, which leaves all samples as they are. What was written and not
             played may be scaled too. Anything else is a ValueError.
-        on_change: called when `device`, `stalled` or `depth_ms` have changed.
+        on_change: called when `device`, `stalled`, `depth_ms` or `underruns` have changed.
     """
 
     name: str
@@ -67,6 +67,10 @@ class Sink(Protocol):
     @property
     def stalled(self) -> bool:
         """The device is there and should play, but stands still; it may go on by itself."""
+
+    @property
+    def underruns(self) -> int:
+        """How often so far the device had played all it held because this machine came too late."""
 
     @property
     def depth_ms(self) -> float:

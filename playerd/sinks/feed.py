@@ -19,6 +19,8 @@ from ..ring import Ring
 from .gain import Gain
 from .watch import SILENT_S
 
+#: for so long after a late block the device may say that it has dropped it; measured: 4 ms at most
+DOUBT_S = 0.05
 #: how long a fade is, and how short at least if it would be heard too late otherwise
 FADE_S = 0.005
 FADE_LEAST_S = 0.002
@@ -86,6 +88,9 @@ class Feed:
         self._stood_still = False  # since it was started
         self._last = 0  # the last sample of the ring, as loud as it was handed over ...
         self._decay = b""  # ... and what leads from it to silence, as far as that is still to come
+        self._doubted: list[bytes] = []  # what may have been dropped; see `_doubt`
+        self._doubt_until_s = 0.0
+        self._again = b""  # what was, and is handed over once more
         self._on_first_callback = on_first_callback
         self._thread = 0
 
@@ -100,6 +105,8 @@ class Feed:
         self.called_s = 0.0
         self.silent = self.ended = False
         self._last, self._decay, self._stood_still = 0, b"", False
+        self._doubt_until_s, self._again = 0.0, b""
+        self._doubted.clear()
 
     def callback(self, out: Any, frames: int, times: Any, status: Any) -> None:
         """Called by PortAudio whenever the device wants a block. Never raises."""
@@ -115,11 +122,15 @@ class Feed:
                 self._thread = thread
                 self._on_first_callback()
             # What did not ask for so long was stopped from outside; no depth helps against that.
-            if late_s < SILENT_S and (status.output_underflow or late_s > self.depth_s):
+            told = status.output_underflow and now_s > self._doubt_until_s  # and not counted yet
+            if late_s < SILENT_S and (told or late_s > self.depth_s):
                 self.waits += 1
             # The first block after a start may carry no time at all: then the delay is nonsense.
             delay_s = min(max(times.outputBufferDacTime - times.currentTime, 0.0), 1.0)
             anew = late_s > self.depth_s
+            block_s = frames / self.rate
+            late, empty = late_s > 2 * block_s, delay_s < block_s
+            self._doubt(now_s, late=late, empty=empty, dry=status.output_underflow)
             self._stood_still |= anew
             if self._stood_still:
                 # Measured: a server that did not answer for a while may say 0 for seconds; and the
@@ -129,6 +140,31 @@ class Feed:
         except Exception:
             self.failures += 1
             block[:] = bytes(len(block))
+
+    def _doubt(self, now_s: float, *, late: bool, empty: bool, dry: bool) -> None:
+        """Takes back what the device has dropped.
+
+        Measured (PortAudio on ALSA): when it has run dry because we were late, it may take a block or
+        some, for which it says it holds 0 to 14 ms, before it notices. It drops these, and says so with the one that it asks for next, some
+        milliseconds later. One that was late and is told of at once was not dropped, nor was what it
+        took while it still had something.
+        """
+        if dry and not late:
+            lost = b"".join(self._doubted)
+            self._again = lost + self._again
+            self.mark = (self.mark[0] - pcm_samples(lost), now_s)
+        if dry or late or now_s > self._doubt_until_s:
+            self._doubted.clear()
+            self._doubt_until_s = now_s + DOUBT_S if late and empty and not dry else 0.0
+
+    def _take(self, out: memoryview) -> int:
+        """Fills the front of `out` with the next frames; gives how many bytes."""
+        first, self._again = self._again[: len(out)], self._again[len(out) :]
+        out[: len(first)] = first
+        given = len(first) + self.ring.read_into(out[len(first) :])
+        if self._doubt_until_s:
+            self._doubted.append(bytes(out[:given]))
+        return given
 
     def _fill(self, block: memoryview, dac_s: float, *, anew: bool) -> None:
         """Fills a block whose first frame leaves the device at `dac_s`.
@@ -151,11 +187,12 @@ class Feed:
         """Fills what follows a lead-in: with the ring's frames, and with silence after them."""
         fade_by_s = self.fade_by_s
         if fade_by_s is None:
-            given = self.ring.read_into(mono)
+            given = self._take(mono)
         else:
-            given = self.ring.read_into(mono[: self._fade_bytes(fade_by_s - dac_s)])
+            given = self._take(mono[: self._fade_bytes(fade_by_s - dac_s)])
             mono[:given] = faded_out(mono[:given])
             self.ring.discard()
+            self._again = b""
         self.gain.apply(mono[:given])
         if given:
             faded = fade_by_s is not None

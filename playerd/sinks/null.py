@@ -24,6 +24,7 @@ class NullSink:
 
     name = "null"
     stalled = False
+    underruns = 0
     fade_samples = 0
 
     def __init__(self) -> None:

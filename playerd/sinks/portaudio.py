@@ -101,7 +101,8 @@ class PortAudioSink:
         self._default_due_s = 0.0
         self._moved = False  # another device is the default than the one that is open
         self._depth_asked_ms = 0
-        self._waits = 0  # since the last report
+        self._underruns = 0
+        self._reported = 0  # of them
 
     @property
     def hangs_s(self) -> float:
@@ -129,6 +130,11 @@ class PortAudioSink:
     @volume.setter
     def volume(self, volume: float) -> None:
         self._volume = self._feed.gain.volume = checked(volume)
+
+    @property
+    def underruns(self) -> int:
+        """See `Sink`."""
+        return self._underruns
 
     @property
     def stalled(self) -> bool:
@@ -464,19 +470,21 @@ class PortAudioSink:
         """Sees to the depth of the device; another one is taken at the next start."""
         now_s = self.written_samples / SAMPLE_RATE
         waits, self._feed.waits = self._feed.waits, 0
-        self._waits += waits
         changed = [self._ladder.trouble(now_s) for _ in range(waits)] or [self._ladder.well(now_s)]
         if any(changed):
             log.info("the sound device is to hold", ms=self._ladder.depth_ms)
+        if waits:
+            self._underruns += waits
+            self.on_change()
 
     def _report(self) -> None:
         """What the audio thread could not say itself."""
         self._count_waits()
-        if self._waits:
-            log.warning("the sound device had to wait for this machine", times=self._waits)
+        if new := self._underruns - self._reported:
+            log.warning("the sound device had to wait for this machine", times=new)
         if self._feed.failures:
             log.error("the audio callback failed", blocks=self._feed.failures)
-        self._waits = self._feed.failures = 0
+        self._reported, self._feed.failures = self._underruns, 0
 
     # --- PortAudio, in the worker's thread ----------------------------------------------------
 

@@ -64,6 +64,7 @@ class WavSink:
     name = "wav"
     stalled = False
     depth_ms = 0.0
+    underruns = 0
     fade_samples = 0
 
     def __init__(self, path: Path) -> None:

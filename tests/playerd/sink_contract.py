@@ -210,6 +210,7 @@ async def a_sink_that_plays_is_not_stalled(sink: Sink) -> None:
     await sink.open()
     sink.on_change = lambda: changes.append(sink.stalled)
     assert (sink.depth_ms > 0) == (sink.name != "wav")
+    assert sink.underruns == 0
     for _ in range(8):
         await sink.write(noise(100))
         assert not sink.stalled

@@ -255,6 +255,19 @@ async def test_a_late_segment_is_an_underrun_and_nothing_is_lost(
     assert bytes(sink.pcm) == await pcm_of("One two. Three four.")
 
 
+async def test_what_the_device_had_to_wait_for_is_told(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Unplugged(plugged=True)
+    async with playing(settings, ToneVoice(), sink) as player, player.client() as client:
+        await client.speak("One two three four.")
+        await trio.sleep(0.5)
+        sink.underruns = 2
+        sink.on_change()
+        await trio.sleep(0.01)
+        assert [state.underruns for state in client.told(messages.PlayerState)][-1] == 2
+
+
 async def test_a_segment_in_the_nick_of_time_is_no_underrun(
     settings: Settings, autojump_clock: MockClock
 ) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -290,18 +291,28 @@ async def test_a_sink_that_is_muted_plays_on(rig: Rig) -> None:
     await undisturbed(attempt)
 
 
-async def test_a_process_that_was_stopped_goes_on(rig: Rig) -> None:
+@pytest.mark.parametrize("pauses_s", [(1.2,), (0.09, 0.12, 0.2, 0.4)])
+async def test_a_process_that_was_stopped_goes_on(rig: Rig, pauses_s: tuple[float, ...]) -> None:
+    """The device drops blocks then, and they are handed over again.
+
+    Once in some tens of pauses, on a busy machine, the sound server loses 20 ms that begin in the
+    midst of a block, of which nothing tells us.
+    """
+
     async def attempt() -> None:
         with rig.capture() as capture:
             async with sounding(rig, Task(SECONDS)) as child:
-                await child.played(500)
-                child.sleep()
-                await trio.sleep(1.2)
-                child.wake()
+                for n, pause_s in enumerate(pauses_s, 1):
+                    await child.played(300 * n)
+                    child.sleep()
+                    await trio.sleep(pause_s)
+                    child.wake()
                 await child.hear("done")
         found = parts(capture.read_bytes(), CODE)
         assert (found[0].start, found[-1].stop) == (0, TOTAL)
-        assert TOTAL - sum(map(len, found)) in range(5 * BLOCK), found
+        odd = [abs(after.start - before.stop) for before, after in pairwise(found)]
+        assert max(odd, default=0) <= BLOCK, found
+        assert sum(map(bool, odd)) <= len(pauses_s) // 2, found
         assert not lost(child)
 
     await undisturbed(attempt)

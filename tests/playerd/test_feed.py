@@ -56,6 +56,11 @@ def block(feed: Feed, times: object = None, *, late: bool = False) -> bytes:
     return bytes(out)
 
 
+def ending_softly(pcm: bytes) -> bytes:
+    """So that nothing leads from it to silence."""
+    return pcm[:-2] + b"\x01\x00"
+
+
 def near(handed: int, leaves_s: float) -> object:
     """A mark, however its time was rounded."""
     return (handed, pytest.approx(leaves_s))
@@ -377,6 +382,126 @@ def test_the_device_says_when_it_had_to_wait(
     clock.now_s += late_s
     block(feed, late=flag)
     assert feed.waits == waits
+
+
+def test_one_trouble_that_is_told_of_after_the_block_that_was_late_counts_once(
+    clock: Clock,
+) -> None:
+    feed = Feed(ms_to_samples(200))
+    feed.depth_s = 0.06
+    block(feed)
+    clock.now_s += 0.12
+    block(feed, Times(100.0, 100.0))
+    clock.now_s += 0.004
+    block(feed, late=True)
+    assert feed.waits == 1
+
+
+# --- what the device drops --------------------------------------------------------------------
+
+
+class Device:
+    """Plays blocks, as PortAudio on ALSA was seen to do it when it has run dry.
+
+    Args:
+        feed: it asks.
+        clock: passes with it.
+    """
+
+    def __init__(self, feed: Feed, clock: Clock) -> None:
+        self.feed = feed
+        self.clock = clock
+        self.heard = b""
+        self._holds: list[bytes] = []
+        feed.begin()
+        for _ in range(4):
+            self._ask()
+
+    def play(self) -> None:
+        """A block leaves it, and it asks for another one in time."""
+        self.clock.now_s += 0.02
+        self.heard += self._holds.pop(0)
+        self._ask()
+
+    def starve(self, blocks: int) -> None:
+        """It is not answered until it is dry; it takes some blocks, and drops them."""
+        self.heard += b"".join(self._holds)
+        self.clock.now_s += 0.02 * len(self._holds) + 0.03
+        self._holds.clear()
+        for _ in range(blocks):
+            self._ask()
+            self.clock.now_s += 0.001
+        self._holds.clear()
+        self._ask(dry=True)
+        while len(self._holds) < 4:
+            self._ask()
+
+    def _ask(self, *, dry: bool = False) -> None:
+        out = bytearray(2 * BLOCK)
+        times = Times(100.0, 100.0 + 0.02 * len(self._holds))
+        self.feed.callback(out, BLOCK, times, Status(dry))
+        self._holds.append(bytes(out))
+
+
+@given(
+    pcm_ms=st.integers(30, 900),
+    events=st.lists(st.sampled_from(["play", "play", "play", 0, 1, 2, 3]), max_size=25),
+)
+def test_every_sample_is_heard_once_and_in_order_whatever_the_device_drops(
+    pcm_ms: int, events: list[str | int]
+) -> None:
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "time", clock)
+        feed = Feed(ms_to_samples(1000))
+        feed.depth_s = 0.06
+        pcm = ending_softly(noise(pcm_ms))
+        feed.ring.write(pcm)
+        device = Device(feed, clock)
+        for event in events:
+            if isinstance(event, int):
+                device.starve(event)
+            else:
+                device.play()
+            assert feed.mark[0] <= len(pcm) // 2
+        while feed.waiting_frames or not feed.silent:
+            device.play()
+        for _ in range(6):
+            device.play()
+    assert device.heard.rstrip(bytes(1)) == pcm.rstrip(bytes(1))
+    assert feed.mark[0] == len(pcm) // 2
+    assert feed.waits == sum(isinstance(event, int) for event in events)
+
+
+def test_what_was_dropped_before_a_stop_is_not_heard_after_it(clock: Clock) -> None:
+    feed = Feed(ms_to_samples(1000))
+    feed.depth_s = 0.06
+    feed.ring.write(noise(500))
+    device = Device(feed, clock)
+    device.play()
+    device.starve(2)
+    feed.fade_by_s = math.inf
+    device.play()
+    assert not feed.waiting_frames
+    assert feed.fade_by_s is None
+    feed.begin()
+    assert block(feed) == bytes(2 * BLOCK)
+
+
+def test_a_late_block_that_was_not_dropped_is_not_repeated(clock: Clock) -> None:
+    """The flag has to come soon: later it is another trouble."""
+    feed = Feed(ms_to_samples(1000))
+    feed.depth_s = 0.06
+    pcm = noise(500)
+    feed.ring.write(pcm)
+    heard = block(feed)
+    clock.now_s += 0.07
+    heard += block(feed)
+    for _ in range(6):
+        clock.now_s += 0.02
+        heard += block(feed)
+    heard += block(feed, late=True)
+    assert heard == pcm[: len(heard)]
 
 
 def test_every_new_audio_thread_is_told_of_once() -> None:

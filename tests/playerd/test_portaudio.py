@@ -679,6 +679,7 @@ async def test_two_troubles_make_it_deeper_at_the_next_start(
         await machine.write(noise(300))
         assert library.streams == [first]
         await machine.drain()
+    assert sink.underruns == 2
     assert "the sound device is to hold" in [entry["event"] for entry in logs]
     initialized = library.initialized
     await machine.write(noise(300))
