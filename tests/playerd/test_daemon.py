@@ -264,8 +264,8 @@ async def test_what_the_device_had_to_wait_for_is_told(
         await trio.sleep(0.5)
         sink.underruns = 2
         sink.on_change()
-        await trio.sleep(0.01)
-        assert [state.underruns for state in client.told(messages.PlayerState)][-1] == 2
+        state = await client.hear(messages.PlayerState, underruns=2)
+        assert state.state == "playing"
 
 
 async def test_a_segment_in_the_nick_of_time_is_no_underrun(
