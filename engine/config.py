@@ -124,7 +124,9 @@ class Settings(BaseSettings):
     http_port: int = Field(8880, ge=0, le=65535, description="port of the OpenAI endpoint")
 
     # Home Assistant; what is open comes before the host, whose check looks at it
-    wyoming: bool = Field(False, description="whether `make up` serves Home Assistant too")
+    wyoming: bool = Field(
+        False, description="whether `make up` and the services serve Home Assistant too"
+    )
     wyoming_open: bool = Field(
         False, description="whether other machines may use Wyoming, which has no password"
     )

@@ -18,7 +18,7 @@ import trio
 
 from engine import process
 from engine.config import Settings
-from engine.errors import SetupError
+from engine.errors import TAINTED, SetupError
 from wsproto_api import discovery
 from wsproto_api.speak import WebSocketSpeak
 
@@ -29,7 +29,6 @@ from .sinks.base import Sink
 from .sinks.null import NullSink
 from .sinks.portaudio import PortAudioSink
 from .sinks.wav import WavSink
-from .units import TAINTED
 
 log = structlog.get_logger("player")
 

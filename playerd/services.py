@@ -86,7 +86,7 @@ class Manager(Protocol):
         """
 
     def paths(self) -> list[Path]:
-        """Where those files are, in the order in which services start."""
+        """Where files of services can be, in the order in which those start."""
 
     def start(self, files: Sequence[Path], changed: Sequence[Path], say: Say) -> None:
         """Has the services run, now and after every login; those that changed start anew.
@@ -103,7 +103,7 @@ class Manager(Protocol):
 
 
 def install(host: Host, say: Say) -> None:
-    """Writes the services and starts them.
+    """Writes the services and starts them; one that is not wanted any more is removed.
 
     Raises:
         SetupError: that cannot be done here, or not without writing over somebody else's file.
@@ -126,6 +126,7 @@ def install(host: Host, say: Say) -> None:
         ) from None
     for path in wanted:
         say(f"{'Wrote' if path in changed else 'Unchanged:'} {path}")
+    _remove(manager, [p for p in manager.paths() if p not in wanted and _is_ours(p)], say)
     say(_settings_told(host))
     manager.start(list(wanted), changed, say)
 
@@ -145,9 +146,14 @@ def uninstall(host: Host, say: Say) -> None:
             say(f"Left {path}, which was not written by kokoro-live.")
     if not ours:
         say("No services of kokoro-live are installed.")
+    _remove(manager, ours, say)
+
+
+def _remove(manager: Manager, files: Sequence[Path], say: Say) -> None:
+    if not files:
         return
-    manager.stop(ours, say)
-    for path in ours:
+    manager.stop(files, say)
+    for path in files:
         try:
             path.unlink()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The files that make engine, player and HTTP endpoint services of the user. Core.
+"""The files that make engine, player, HTTP endpoint and Wyoming server services of the user. Core.
 
 systemd's user units on Linux, launchd's agents on macOS. User services, because only a user who is
 logged in has a sound server. Each begins with a line by which we know our own.
@@ -13,26 +13,25 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from engine.config import Settings
-from engine.errors import SetupError
+from engine.errors import TAINTED, SetupError
 
-Name: TypeAlias = Literal["engine", "player", "http"]
+Name: TypeAlias = Literal["engine", "player", "http", "wyoming"]
 
 #: in the order in which they start
 MODULES: Mapping[Name, str] = {
     "engine": "wsproto_api",
     "player": "playerd",
     "http": "http_compat",
+    "wyoming": "http_compat.wyoming",
 }
 _ABOUT: Mapping[Name, str] = {
     "engine": "kokoro-live: engine, text to speech",
     "player": "kokoro-live: player, speech to the sound device",
     "http": "kokoro-live: speech for OpenAI clients",
+    "wyoming": "kokoro-live: speech for Home Assistant",
 }
 
 MARKER = "Written by kokoro-live, which removes this file when its services are uninstalled."
-
-#: exit status of a process that must be started anew, because a call of the sound system hangs
-TAINTED = 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,11 @@ class Installation:
 
     python: Path
     folder: Path
+
+
+def wanted(settings: Settings) -> tuple[Name, ...]:
+    """The services that the settings ask for, in the order in which they start."""
+    return tuple(name for name in MODULES if name != "wyoming" or settings.wyoming)
 
 
 def is_ours(data: bytes) -> bool:
@@ -67,7 +71,7 @@ def systemd(settings: Settings, installed: Installation, folder: Path) -> dict[P
     Raises:
         SetupError: a path has a character that a unit cannot hold.
     """
-    return {folder / unit(name): _unit(name, settings, installed) for name in MODULES}
+    return {folder / unit(name): _unit(name, settings, installed) for name in wanted(settings)}
 
 
 def _unit(name: Name, settings: Settings, installed: Installation) -> bytes:
@@ -117,7 +121,7 @@ def _manner(name: Name, settings: Settings) -> str:
                 "Type=notify\nNotifyAccess=main\nWatchdogSec=10\n"
                 f"RestartForceExitStatus={TAINTED}\nCPUWeight=1000"
             )
-        case "http":
+        case "http" | "wyoming":
             return "Type=exec\nRestrictRealtime=yes"
 
 
@@ -164,7 +168,9 @@ def launchd(
     Raises:
         SetupError: a path has a character that an agent cannot hold.
     """
-    return {folder / agent(name): _agent(name, settings, installed, logs) for name in MODULES}
+    return {
+        folder / agent(name): _agent(name, settings, installed, logs) for name in wanted(settings)
+    }
 
 
 def _agent(name: Name, settings: Settings, installed: Installation, logs: Path) -> bytes:
@@ -179,7 +185,7 @@ def _agent(name: Name, settings: Settings, installed: Installation, logs: Path) 
         "LimitLoadToSessionType": "Aqua",
         # Somebody waits for what the engine makes. As a Background process it would be kept on
         # the slow cores of Apple silicon; that it gives way to sound is what Nice is for.
-        "ProcessType": "Standard" if name == "http" else "Interactive",
+        "ProcessType": "Interactive" if name in ("engine", "player") else "Standard",
         "StandardOutPath": log,
         "StandardErrorPath": log,
         "Umask": 0o077,

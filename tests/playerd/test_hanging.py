@@ -16,13 +16,12 @@ from trio.testing import MockClock
 
 from engine import process
 from engine.config import Settings
-from engine.errors import NotReady
+from engine.errors import TAINTED, NotReady
 from playerd import priority, program
 from playerd.program import HANG_LIMIT_S, HANG_POLL_S, SoundHangs, complaint
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.null import NullSink
 from playerd.sinks.portaudio import PortAudioSink
-from playerd.units import TAINTED
 from tests.support.rig import PATIENCE_S
 from wsproto_api import discovery, messages
 from wsproto_api.client import connect

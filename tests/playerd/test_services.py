@@ -17,8 +17,10 @@ from playerd import services, units
 from playerd.services import Host
 from playerd.units import MODULES, Installation
 
-UNITS = [units.unit(name) for name in MODULES]
-LABELS = [units.label(name) for name in MODULES]
+#: all but what a setting asks for
+NAMES = [name for name in MODULES if name != "wyoming"]
+UNITS = [units.unit(name) for name in NAMES]
+LABELS = [units.label(name) for name in NAMES]
 
 #: complains of what begins as the file `complaint` says; `enable` makes the links that systemd would
 SYSTEMCTL = """#!/bin/sh
@@ -164,6 +166,28 @@ def test_only_what_changed_starts_anew(linux: Machine, no_settings: Path) -> Non
     no_settings.write_text("nice = 3\n")
     assert f"systemctl --user restart {UNITS[0]}" in linux.install()
     assert b"Nice=3\n" in linux.files()[UNITS[0]]
+
+
+def test_home_assistant_has_a_service_while_a_setting_asks_for_it(
+    linux: Machine, no_settings: Path
+) -> None:
+    linux.install()
+    wyoming = units.unit("wyoming")
+    no_settings.write_text("wyoming = true\n")
+    asked = linux.install()
+    assert f"systemctl --user restart {wyoming}" in asked
+    assert asked[-1].endswith(f" {wyoming}")
+    assert set(linux.files()) == {*UNITS, wyoming}
+    no_settings.write_text("wyoming = false\n")
+    asked = linux.install()
+    assert asked[0] == f"systemctl --user disable --now {wyoming}"
+    assert not [line for line in asked[1:] if wyoming in line]
+    assert set(linux.files()) == set(UNITS)
+    assert f"Removed {linux.folder / wyoming}" in linux.said
+    no_settings.write_text("wyoming = true\n")
+    linux.install()
+    assert wyoming in linux.uninstall()[0], "whatever the settings say now"
+    assert linux.files() == {}
 
 
 def test_the_shell_that_installs_has_no_say(

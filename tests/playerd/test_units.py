@@ -47,6 +47,12 @@ def installation(folder: Path) -> Installation:
 
 
 @pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Those that want all services."""
+    return settings.model_copy(update={"wyoming": True})
+
+
+@pytest.fixture
 def installed(tmp_path: Path) -> Installation:
     return installation(tmp_path)
 
@@ -87,13 +93,13 @@ def verified(folder: Path, files: dict[Path, bytes]) -> str:
     return done.stderr + (f"exit status {done.returncode}" if done.returncode else "")
 
 
-@pytest.mark.parametrize("nice", [0, 10])
+@pytest.mark.parametrize(("nice", "wyoming"), [(0, False), (10, True)])
 def test_systemd_has_nothing_to_say(
-    settings: Settings, installed: Installation, tmp_path: Path, nice: int
+    settings: Settings, installed: Installation, tmp_path: Path, nice: int, wyoming: bool
 ) -> None:
-    settings = settings.model_copy(update={"nice": nice})
+    settings = settings.model_copy(update={"nice": nice, "wyoming": wyoming})
     files = units.systemd(settings, installed, tmp_path / "units")
-    assert len(files) == 3
+    assert len(files) == 3 + wyoming
     assert verified(tmp_path, files) == ""
 
 
@@ -204,7 +210,7 @@ def test_an_agent_is_what_launchd_knows(
     settings: Settings, installed: Installation, name: Name
 ) -> None:
     files = units.launchd(settings, installed, Path("/agents"), Path("/logs"))
-    assert len(files) == 3
+    assert len(files) == len(MODULES)
     path = Path("/agents") / units.agent(name)
     agent = plistlib.loads(files[path])
     lint(agent)
@@ -215,7 +221,7 @@ def test_an_agent_is_what_launchd_knows(
     assert agent["ThrottleInterval"] == 5
     assert agent["Umask"] == 0o077
     # Background would keep the engine on the slow cores of Apple silicon.
-    assert agent["ProcessType"] == ("Standard" if name == "http" else "Interactive")
+    assert agent["ProcessType"] == ("Interactive" if name in ("engine", "player") else "Standard")
     assert ("Nice" in agent) == (name == "engine")
 
 
