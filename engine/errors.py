@@ -28,6 +28,9 @@ from __future__ import annotations
 import traceback
 from typing import ClassVar
 
+#: exit status of a process that only a new one can replace, because a call into a library hangs
+TAINTED = 75
+
 
 class EngineError(Exception):
     """Base of all errors that reach a user.

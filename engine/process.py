@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -75,18 +75,20 @@ def supervise(main: Callable[[], Awaitable[None]]) -> int:
 
     async def supervised() -> int:
         code = 0
-        async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
 
-            async def stop_on_signal() -> None:
-                nonlocal code
-                with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                    async for number in signals:
-                        code = 130 if number == signal.SIGINT else 0
-                        nursery.cancel_scope.cancel()
+        async def stop_on_signal(signals: AsyncIterator[int]) -> None:
+            nonlocal code
+            async for number in signals:  # a second one finds us at it already
+                code = 130 if number == signal.SIGINT else 0
+                scope.cancel()
 
-            nursery.start_soon(stop_on_signal)
-            await main()
-            nursery.cancel_scope.cancel()
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stop_on_signal, signals)
+                with scope:
+                    await main()
+                nursery.cancel_scope.cancel()
         return code
 
     code = 1

@@ -14,10 +14,9 @@ import typer
 
 from engine import process, service
 from engine.config import Settings
-from engine.errors import SynthesisFailed
+from engine.errors import TAINTED, SynthesisFailed
 from engine.keeper import Hangs, Keeper
 from engine.model.progress import shown_progress
-from playerd.units import TAINTED
 
 from . import discovery
 from .server import EngineServer

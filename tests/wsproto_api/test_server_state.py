@@ -15,10 +15,9 @@ from websockets.exceptions import InvalidStatus
 
 from engine import process
 from engine.config import Settings
-from engine.errors import NotReady, SynthesisFailed
+from engine.errors import TAINTED, NotReady, SynthesisFailed
 from engine.keeper import Hangs, Keeper
 from engine.report import Reset
-from playerd.units import TAINTED
 from tests.support.tone import ToneVoice
 from wsproto_api import __main__ as program
 from wsproto_api.door import LOADING_S
