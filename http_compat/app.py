@@ -266,6 +266,6 @@ def _add_state(app: QuartTrio, asks: state.Asks, line: Line) -> None:
 
     @app.post("/session-reset")
     async def session_reset() -> Response:
-        line.dismiss(StreamCancelled(state.WAS_RESET))
+        line.dismiss(StreamCancelled(state.WAS_RESET, retry_after_ms=state.RESET_MS))
         done = await asks.reset()
         return _json(state.SessionAnswer(cancelled=done.cancelled, result=done.result))

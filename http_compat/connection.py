@@ -30,7 +30,7 @@ from quart_trio.asgi import TrioASGIHTTPConnection, TrioASGIWebsocketConnection
 
 from engine.errors import EngineError, blame
 
-from . import errors
+from . import errors, metrics
 
 log = structlog.get_logger("http")
 
@@ -120,11 +120,11 @@ class Connection(TrioASGIHTTPConnection):
         """Makes the answer and sends it."""
         began_s = trio.current_time()
         current = cast(dict[str, Any], request.scope)[_KEY] = Exchange()
-        broken = False
+        broken, status = False, 0
         try:
             async with current.resources:
                 response = await self.app.handle_request(request)
-                current.facts["status"] = response.status_code
+                current.facts["status"] = status = response.status_code
                 with trio.move_on_after(LINGER_S):
                     await self._received.wait()
                 await self._send_response(send, response)
@@ -137,6 +137,7 @@ class Connection(TrioASGIHTTPConnection):
         finally:
             outcome = "broken" if broken else "sent" if self._sent else "gone"
             self._log(current, outcome, trio.current_time() - began_s)
+            metrics.answered(request.endpoint, status, outcome)
         nursery.cancel_scope.cancel()
 
     def _error(self) -> str:

@@ -17,7 +17,8 @@
     what HTTP itself refuses: 403 404 405 408 413 415, see `REFUSED`
 
 Clients retry 408, 409, 429 and 5xx by themselves, each time with a whole synthesis: where that
-cannot help, `x-should-retry: false` stops them; where it can, `Retry-After` says when.
+cannot help, `x-should-retry: false` stops them; where it can, or an error says so itself,
+`Retry-After` says when.
 """
 
 from __future__ import annotations
@@ -169,10 +170,8 @@ _NO_RETRY = {"x-should-retry": "false"}
 
 
 def _retry_headers(error: EngineError) -> Mapping[str, str]:
-    if not error.retryable:
-        return _NO_RETRY
     if error.retry_after_ms is None:
-        return {"Retry-After": str(RETRY_AFTER_S)}
+        return {"Retry-After": str(RETRY_AFTER_S)} if error.retryable else _NO_RETRY
     return {
         "Retry-After": str(max(1, math.ceil(error.retry_after_ms / 1000))),
         "retry-after-ms": str(error.retry_after_ms),

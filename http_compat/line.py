@@ -72,6 +72,7 @@ class _Queue:
     #: held by whoever is first among those who wait; trio's locks are given in the order of arrival
     head: trio.Lock = field(default_factory=trio.Lock)
     last: Place | None = None
+    waiters: set[_Waiter] = field(default_factory=set)
 
     @property
     def free(self) -> bool:
@@ -87,20 +88,19 @@ class Line:
 
     Args:
         at_once: how many answers may be under way.
-        waiting: how many requests may wait.
+        waiting: how many requests may wait, and how many of priority `batch` besides.
     """
 
     def __init__(self, *, at_once: int, waiting: int) -> None:
         self._slots = trio.CapacityLimiter(at_once)
         self._most = waiting
-        self._waiters: set[_Waiter] = set()
         self._live = _Queue(PATIENCE_S, IN_HAND_S)
         self._batch = _Queue(BATCH_PATIENCE_S, math.inf)
 
     @property
     def waiting(self) -> int:
         """How many wait."""
-        return len(self._waiters)
+        return len(self._live.waiters) + len(self._batch.waiters)
 
     @property
     def inside(self) -> int:
@@ -118,11 +118,11 @@ class Line:
         queue = self._batch if batch else self._live
         if queue.free and self._slots.available_tokens:
             place = await self._let_in(queue)
-        elif self.waiting < self._most:
+        elif (waiting := len(queue.waiters)) < self._most:
             place = await self._wait(queue)
         else:
             raise Overloaded(
-                f"There are {self.waiting} requests for speech in line, and more may not wait; "
+                f"There are {waiting} requests for speech in line, and more may not wait; "
                 "try again in a moment.",
                 retry_after_ms=RETRY_MS,
             )
@@ -134,18 +134,18 @@ class Line:
 
     def dismiss(self, error: EngineError) -> None:
         """Tells those who wait what the one before them was told: it would be the same for them."""
-        for waiter in self._waiters:
+        for waiter in self._live.waiters | self._batch.waiters:
             waiter.dismissal = type(error)(error.message, retry_after_ms=error.retry_after_ms)
             waiter.scope.cancel()
 
     async def _wait(self, queue: _Queue) -> Place:
         waiter = _Waiter()
-        self._waiters.add(waiter)
+        queue.waiters.add(waiter)
         try:
             with waiter.scope:
                 return await self._let_in(queue)
         finally:
-            self._waiters.discard(waiter)
+            queue.waiters.discard(waiter)
         assert waiter.dismissal is not None  # nobody else cancels the scope
         raise waiter.dismissal
 

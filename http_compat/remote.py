@@ -7,22 +7,28 @@ when all its connections are taken.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 import httpx
+import structlog
 import trio
 
 from engine.errors import InternalError, NotReady, Unauthorized
-from engine.request import VoiceInfo
+from engine.request import LiveRequest, SpeechRequest, Stream, VoiceInfo
 from wsproto_api import messages
 from wsproto_api.client import absent, ask, silent
 from wsproto_api.speak import WebSocketSpeak
+
+log = structlog.get_logger("http")
 
 #: An engine that does not answer in this time is starting: it listens before it has read its model.
 ENGINE_S = 0.8
 #: An engine that hangs may take so long to find out that it does.
 RESET_S = 8.0
+#: somebody has to start it anew
+TOKEN_MS = 10_000
 #: Who wants to know everything does not want to wait for a player that hangs.
 PLAYER_S = 0.5
 
@@ -34,10 +40,14 @@ class RemoteEngine:
         url: of the engine.
         token: what it wants to be shown, and the player too.
         player_url: of the player, if there may be one.
+        limit_s: how long the engine may take to answer.
     """
 
-    def __init__(self, url: str, token: str, player_url: str | None = None) -> None:
-        self.speak = WebSocketSpeak(url, token, connect_s=ENGINE_S)
+    def __init__(
+        self, url: str, token: str, player_url: str | None = None, *, limit_s: float = ENGINE_S
+    ) -> None:
+        self._limit_s = limit_s
+        self._speak = WebSocketSpeak(url, token, connect_s=limit_s)
         self._url = url
         self._token = token
         self._player_url = player_url
@@ -50,10 +60,18 @@ class RemoteEngine:
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),  # not used, and reads no certificates
         )
 
+    @asynccontextmanager
+    async def speak(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        """See `engine.request.SpeakLive`."""
+        with _own_token():
+            async with self._speak(request) as stream:
+                yield stream
+
     async def voices(self) -> Sequence[VoiceInfo]:
         """Its voices."""
         question = messages.AskVoices(id="voices")
-        return (await self._ask(question, messages.Voices, limit_s=ENGINE_S)).voices
+        with _own_token():
+            return (await self._ask(question, messages.Voices, limit_s=self._limit_s)).voices
 
     async def status(self) -> messages.Status:
         """How it is, also while it loads."""
@@ -69,7 +87,8 @@ class RemoteEngine:
     async def reset(self) -> messages.SessionReset:
         """Ends all its streams, and sets it going anew."""
         question = messages.AskReset(id="reset")
-        return await self._ask(question, messages.SessionReset, limit_s=RESET_S)
+        with _own_token():
+            return await self._ask(question, messages.SessionReset, limit_s=RESET_S)
 
     async def player(self) -> messages.PlayerState:
         """How the player is."""
@@ -86,7 +105,7 @@ class RemoteEngine:
         )
 
     async def _page(self, name: str) -> str:
-        with trio.move_on_after(ENGINE_S):
+        with _own_token(), trio.move_on_after(self._limit_s):
             try:
                 answer = await self._http.get(name)
             except httpx.ConnectError:
@@ -101,3 +120,21 @@ class RemoteEngine:
                 case _:
                     raise NotReady(f"{self._url} refused to answer: {answer.text[:200]}")
         raise silent(self._url)
+
+
+@contextmanager
+def _own_token() -> Iterator[None]:
+    """An engine that refuses our token is no fault of whoever asks us.
+
+    Raises:
+        NotReady: in place of `Unauthorized`, which would be about the key of our client.
+    """
+    try:
+        yield
+    except Unauthorized as error:
+        log.error("the engine refuses the token of this server", error=error.message)
+        raise NotReady(
+            "The engine refuses the token of this server: one of them was started with another "
+            "`token` or `data_dir`; stop both and start them with the same settings.",
+            retry_after_ms=TOKEN_MS,
+        ) from None

@@ -240,7 +240,7 @@ def _text(text: str, text_chars: int) -> str:
         raise TextTooLong(
             f"input has {len(text)} characters; the limit is {text_chars}.", param="input"
         )
-    if not text.strip():
+    if not text:
         raise InvalidRequest("input is empty; it is the text to speak.", param="input")
     return text
 

@@ -24,6 +24,7 @@ from hypercorn.typing import ASGIFramework, ConnectionState
 from quart_trio import QuartTrio
 
 from engine.errors import blame
+from wsproto_api.sockets import STALL_S
 
 from .connection import REASON
 
@@ -32,9 +33,6 @@ log = structlog.get_logger("http")
 #: Longer than clients keep an idle connection in their pools (15 s to 60 s), so that it is they
 #: who close it: a request that meets a close on its way is a failure to its sender.
 KEEP_ALIVE_S = 75
-
-#: How long a client may read nothing of what is sent to it. Its stream in the engine waits with it.
-STALL_S = 300
 
 
 class _Stream(trio.abc.Stream):

@@ -9,7 +9,7 @@ its own; what goes wrong later breaks the body off.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import assert_never
 
 import trio
@@ -18,7 +18,7 @@ from quart import Response
 from engine.audio import ms_to_samples, silence
 from engine.config import Settings
 from engine.errors import EngineError, NotReady, UnknownVoice
-from engine.request import Event, Frame, Marks, Speak, VoiceInfo
+from engine.request import Event, Frame, Marks, Speak, SpeechRequest, VoiceInfo
 
 from . import errors, schema, sse
 from .connection import exchange
@@ -77,8 +77,10 @@ class Speech:
         )
         if waited_ms := round((trio.current_time() - came_s) * 1000):
             current.facts["waited_ms"] = waited_ms
+        # The engine refuses a text of blanks; here it is one with nothing to speak in it, as `---`.
+        speak = self._speak if order.speech.text.strip() else _nothing
         try:
-            spoken = await current.resources.enter_async_context(self._speak(order.speech))
+            spoken = await current.resources.enter_async_context(speak(order.speech))
         except UnknownVoice as error:
             raise await self._with_names(error) from None
         except NotReady as error:
@@ -114,6 +116,18 @@ class Speech:
             f"{', '.join(self._names)}; and blends such as af_heart:60,am_michael:40."
         )
         return UnknownVoice(message, param=error.param)
+
+
+@asynccontextmanager
+async def _nothing(request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+    """What is made of a text of blanks."""
+
+    async def events() -> AsyncGenerator[Event]:
+        return
+        yield
+
+    async with aclosing(events()) as none:
+        yield none
 
 
 async def _sound(events: AsyncIterator[Event], place: Place) -> AsyncGenerator[Frame | Marks]:

@@ -21,7 +21,7 @@ from engine.errors import EngineError, NotReady
 from engine.report import SPEAKS, Reset, State
 from wsproto_api.messages import PlayerState, SessionReset, Status
 
-from . import errors
+from . import errors, metrics
 from .errors import Detail
 
 #: what `/metrics` is
@@ -29,6 +29,8 @@ METRICS_TYPE = CONTENT_TYPE_LATEST
 
 #: what somebody is told who waits for his turn when everything is reset
 WAS_RESET = "All speech was ended by a reset; ask once more."
+#: and how soon
+RESET_MS = 1000
 
 #: why no request is taken, and after how many milliseconds another try is worth it
 _NOT_YET: dict[State, tuple[str, int]] = {
@@ -184,11 +186,12 @@ def exposition(engine: str | None, requests: Requests) -> str:
         engine: its own exposition; None if it does not answer.
         requests: of this process.
     """
-    registry = CollectorRegistry()
+    registry = CollectorRegistry()  # of what is looked at, not counted
     for name, about, value in (
         ("kokoro_live_engine_up", "Whether the engine answers", engine is not None),
         ("kokoro_live_http_waiting", "Requests for speech in line", requests.waiting),
         ("kokoro_live_http_speaking", "Requests for speech being answered", requests.speaking),
     ):
         Gauge(name, about, registry=registry).set(value)
-    return generate_latest(registry).decode() + (engine or "")
+    own = generate_latest(registry) + generate_latest(metrics.REGISTRY)
+    return own.decode() + (engine or "")

@@ -28,6 +28,10 @@ _REASON_BYTES = 123
 #: seconds, and how often: so soon it is noticed that another machine was switched off
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
+#: A client that takes nothing of what is sent to it for so long has gone, whatever its connection
+#: looks like; what it holds in the engine is for somebody else.
+STALL_S = 60.0
+
 
 def keep_alive(connection: trio.socket.SocketType) -> None:
     """Has the system look whether the other end is still there; listeners hand it down."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 import structlog
@@ -12,11 +11,9 @@ import typer
 
 from engine import process
 from engine.config import Settings, is_loopback
-from engine.request import VoiceInfo
-from wsproto_api import discovery, messages
-from wsproto_api.client import ask
-from wsproto_api.speak import WebSocketSpeak
+from wsproto_api import discovery
 
+from ..remote import RemoteEngine
 from .server import WyomingServer
 
 log = structlog.get_logger("wyoming")
@@ -28,15 +25,9 @@ ANSWER_LIMIT_S = 2.0
 async def serve(settings: Settings) -> None:
     """Serves at once, whether or not the engine is there yet; until it is, clients get an error."""
     listeners = await process.open_listeners(settings.wyoming_host, settings.wyoming_port)
-    engine = settings.engine_url
     token = discovery.token(settings)
-
-    async def voices() -> Sequence[VoiceInfo]:
-        question = messages.AskVoices(id="voices")
-        answer = await ask(engine, question, messages.Voices, token, limit_s=ANSWER_LIMIT_S)
-        return answer.voices
-
-    server = WyomingServer(WebSocketSpeak(engine, token), voices, settings)
+    engine = RemoteEngine(settings.engine_url, token, limit_s=ANSWER_LIMIT_S)
+    server = WyomingServer(engine.speak, engine.voices, settings)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve, listeners)
         if not is_loopback(settings.wyoming_host):

@@ -35,15 +35,13 @@ from engine.errors import (
 from engine.live import append_all
 from engine.request import Event as Spoken
 from engine.request import Frame, LiveRequest, SpeakLive, SpeechRequest, Stream, VoiceInfo
-from wsproto_api.sockets import keep_alive
+from wsproto_api.sockets import STALL_S, keep_alive
 
 from . import schema
 from .events import Decoder, Event, encode
 
 log = structlog.get_logger("wyoming")
 
-#: a client that takes nothing for so long has gone, and the engine's stream is for somebody else
-STALL_S = 60.0
 #: how long a client may take to read why it is cut off
 LINGER_S = 2.0
 #: texts, or pieces of one, that may wait; behind them nothing is read

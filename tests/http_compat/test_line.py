@@ -134,6 +134,17 @@ async def test_a_full_line_is_an_error_that_says_when_to_come_back() -> None:
         assert people.line.waiting == 1
 
 
+async def test_batches_that_wait_take_no_place_from_those_who_listen() -> None:
+    async with crowd(waiting=2) as people:
+        await people.come("a", "b", "c", batch=True)
+        with pytest.raises(Overloaded, match="2 requests for speech in line"):
+            async with people.line.place(batch=True):
+                pass
+        await people.come("x", "y", "z")
+        assert people.order == ["a", "x"]
+        assert people.line.waiting == 4
+
+
 async def test_who_need_not_wait_is_let_in_though_nobody_may() -> None:
     async with crowd(waiting=0) as people:
         await people.come("a")

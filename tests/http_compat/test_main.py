@@ -9,6 +9,7 @@ import httpx
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from engine.process import open_listeners
@@ -67,6 +68,27 @@ async def test_an_engine_that_is_loading(mock_clock: MockClock) -> None:
     assert statuses == [503, 503, 503]
 
 
+async def test_an_engine_with_another_token_is_no_fault_of_the_client() -> None:
+    """A 401 would be about the key in the request."""
+    voice = ToneVoice()
+    async with engine(voice, voice) as port:
+        remote = RemoteEngine(f"ws://127.0.0.1:{port}/", "another-token-than-the-engine-has")
+        policy = security.policy(defaults(), port=PORT, token=TOKEN)
+        app = create_app(remote.speak, remote.voices, remote, settings=defaults(), policy=policy)
+        for method, path in (
+            ("POST", SPEECH), ("GET", "/v1/audio/voices"), ("POST", "/session-reset"),
+        ):  # fmt: skip
+            with capture_logs() as logs:
+                reply = await ask(app, method, path, JSON, b'{"input": "One."}')
+            assert reply.status == 503
+            error = reply.json["error"]
+            assert error["code"] == "engine_unavailable"
+            assert "the same settings" in error["message"]
+            assert int(reply.headers["Retry-After"]) >= 5
+            assert "error" in {entry["log_level"] for entry in logs}
+    assert voice.segments_made == 0
+
+
 async def test_with_an_engine() -> None:
     voice = ToneVoice()
     async with (
@@ -82,6 +104,9 @@ async def test_with_an_engine() -> None:
         body = {"input": "One two.", "response_format": "pcm"}
         speech = await client.post(f"{server.url}/audio/speech", json=body)
         assert len(speech.content) == 2 * WORD_MS * 48
+        blank = await client.post(f"{server.url}/audio/speech", json={**body, "input": " \n"})
+        assert blank.status_code == 200, blank.text
+        assert not any(blank.content)
         unknown = await client.post(f"{server.url}/audio/speech", json={**body, "voice": "x"})
         assert unknown.status_code == 400
         assert unknown.json()["error"]["code"] == "voice_not_found"

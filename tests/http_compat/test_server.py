@@ -16,8 +16,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine.errors import SynthesisFailed
 from http_compat.connection import REASON, REASON_CHARS, reason
-from http_compat.server import STALL_S
 from tests.support.tone import WORD_MS, ToneVoice
+from wsproto_api.sockets import STALL_S
 
 from .serving import Engine, Gate, Served, read_all, served, serving
 

@@ -14,7 +14,7 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from engine.audio import pcm_samples
+from engine.audio import ms_to_samples, pcm_samples, silence
 from engine.config import OPENAI_VOICES
 from engine.errors import NotReady, SynthesisFailed
 from http_compat.containers import encoder_for
@@ -84,6 +84,9 @@ async def test_audio_is_sent_while_the_engine_works(autojump_clock: MockClock) -
 
 async def test_nothing_to_speak_is_a_moment_of_silence(autojump_clock: MockClock) -> None:
     app = Engine(say_nothing).app()
+    for blank in (" ", "\n\t \n", "\u200b"):
+        silent = await post(app, {"input": blank, "response_format": "pcm"})
+        assert (silent.status, silent.body) == (200, silence(ms_to_samples(NOTHING_MS)))
     response = await post(app, {"input": "---", "response_format": "wav"})
     assert response.status == 200
     with wave.open(io.BytesIO(response.body)) as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import get_args
 
 import pytest
@@ -10,15 +11,16 @@ import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
-from engine.errors import NotReady
+from engine.errors import NotReady, SynthesisFailed
 from engine.metrics import exposition
 from engine.report import SPEAKS, State
 from http_compat import state
+from http_compat.metrics import REGISTRY
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 from wsproto_api.messages import PlayerState, SessionReset, Status
 
-from .serving import JSON, Engine, Gate, ask, defaults, get, post, told
+from .serving import HOST, JSON, SPEECH, Engine, Gate, ask, calling, defaults, get, post, told
 
 PLAYING = PlayerState(
     rev=1, state="playing", queue_len=0, device="Loudspeaker", underruns=3, buffered_ms=0.0,
@@ -125,6 +127,41 @@ async def test_metrics_are_of_both_processes(autojump_clock: MockClock) -> None:
     assert {"kokoro_live_http_waiting", "kokoro_live_stalls", "kokoro_live_streams"} <= {*names}
 
 
+async def test_answers_are_counted_by_how_they_ended(autojump_clock: MockClock) -> None:
+    def counted(**labels: str) -> float:
+        value = REGISTRY.get_sample_value("kokoro_live_http_answers_total", labels)
+        return value or 0.0
+
+    wanted = [
+        {"endpoint": "speak", "status": "200", "outcome": "sent"},
+        {"endpoint": "speak", "status": "400", "outcome": "sent"},
+        {"endpoint": "speak", "status": "429", "outcome": "sent"},
+        {"endpoint": "speak", "status": "200", "outcome": "broken"},
+        {"endpoint": "speak", "status": "0", "outcome": "gone"},
+        {"endpoint": "none", "status": "404", "outcome": "sent"},
+    ]
+    failure = SynthesisFailed("It failed.")
+    before = [counted(**labels) for labels in wanted]
+    await post(Engine().app(), {"input": "One."})
+    await post(Engine().app(), {"input": ""})
+    await ask(Engine().app(), "GET", "/favicon.gif", HOST)
+    breaking = Engine(ToneVoice(fail_at=1, failure=failure)).app()
+    async with calling(breaking, "POST", SPEECH, JSON, b'{"input": "A. B."}') as call:
+        await call.read()
+    gate = Gate(ToneVoice(), before=0)
+    app = Engine(gate).app(settings=defaults(http_waiting=0))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(post, app, {"input": "One. Two."})
+        await gate.reached.wait()
+        assert (await post(app, {"input": "One."})).status == 429
+        nursery.cancel_scope.cancel()
+    assert [counted(**labels) for labels in wanted] == [count + 1 for count in before]
+    told_of = (await get(Engine().app(), "/metrics")).body.decode()
+    assert 'kokoro_live_http_answers_total{endpoint="speak",outcome="sent",status="429"}' in told_of
+    if sys.platform == "linux":
+        assert "kokoro_live_http_process_resident_memory_bytes" in told_of
+
+
 async def test_metrics_without_an_engine(autojump_clock: MockClock) -> None:
     response = await get(Engine(down=NotReady("Not there.")).app(), "/metrics")
     assert response.status == 200
@@ -157,7 +194,9 @@ async def test_a_reset_also_ends_what_waits_in_line(autojump_clock: MockClock) -
 
     async def waits() -> None:
         reply = await post(app, {"input": "One."})
-        assert "reset" in told(reply)["message"]
+        assert "ask once more" in told(reply)["message"]
+        assert reply.headers["Retry-After"] == "1"
+        assert "x-should-retry" not in reply.headers
         statuses.append(reply.status)
 
     async with trio.open_nursery() as nursery:

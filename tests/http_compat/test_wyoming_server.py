@@ -20,9 +20,10 @@ from engine.errors import InternalError, NotReady, SynthesisFailed, UnknownStrea
 from engine.request import Event as Spoken
 from engine.request import LiveRequest, SpeakLive, SpeechRequest, Stream, VoiceInfo
 from http_compat.wyoming.events import Decoder, Event, encode
-from http_compat.wyoming.server import STALL_S, WyomingServer
+from http_compat.wyoming.server import WyomingServer
 from tests.support.reading import hear
 from tests.support.tone import WORD_MS, ToneVoice, told
+from wsproto_api.sockets import STALL_S
 
 from .serving import defaults, say_nothing
 from .test_wyoming_events import CUTS, cut
