@@ -14,8 +14,8 @@ cut, the bytes are the same.
     wav     1                nothing
     flac    1152             nothing
     opus    480              nothing: the last page says where the sound ends
-    mp3     576              1105 samples before it, and up to two frames behind it
-    aac     1024             1024 samples before it, and up to one frame behind it
+    mp3     576              1105 samples before it, and 47 to 622 behind it: whole frames, and two
+    aac     1024             1024 samples before it, and 0 to 1023 behind it: whole frames, and one
 
 MP3 and AAC are bare frames here, which have no place to say how long the encoder's delay is.
 """

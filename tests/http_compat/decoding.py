@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import dataclass
 
 import av
@@ -20,12 +21,14 @@ _NAMES = {Format.OPUS: "ogg", Format.PCM: "s16le"}
 #: what a decoder gives before the sound: the delays of encoder and decoder
 DELAY = {Format.MP3: 1105, Format.AAC: 1024}
 
+#: frames that come out of a bare codec beyond those that the sound fills: what it looks ahead
+AHEAD = {Format.MP3: 2, Format.AAC: 1}
+
 #: samples of a codec's frame, 24 kHz
 FRAME = {Format.MP3: 576, Format.AAC: 1024, Format.OPUS: 480, Format.FLAC: 1152}
 
 #: what libsndfile reads
 SNDFILE = {Format.MP3, Format.OPUS, Format.FLAC, Format.WAV}
-
 
 #: as much as is read of a file
 LONGEST_S = 60
@@ -43,6 +46,13 @@ class Decoded:
     def length(self) -> float:
         """Samples at 24 kHz."""
         return len(self.samples) * SAMPLE_RATE / self.rate
+
+
+def decoded_samples(container: Format, samples: int) -> int:
+    """As what so many samples come back: to the sample, but bare frames are whole ones."""
+    if container not in AHEAD:
+        return samples
+    return (math.ceil(samples / FRAME[container]) + AHEAD[container]) * FRAME[container]
 
 
 def by_ffmpeg(data: bytes, container: Format) -> Decoded:
@@ -70,10 +80,10 @@ def by_ffmpeg(data: bytes, container: Format) -> Decoded:
     return Decoded(samples.astype(np.float32) / np.float32(scale), rate, warnings)
 
 
-def by_sndfile(data: bytes) -> Decoded:
-    """What libsndfile makes of it."""
+def by_sndfile(data: bytes, most: int | None = None) -> Decoded:
+    """What libsndfile makes of it, or of its first samples."""
     with soundfile.SoundFile(io.BytesIO(data)) as file:
         assert file.channels == 1
         # With a limit: a WAV whose length is open claims to be very long.
-        samples = file.read(LONGEST_S * file.samplerate, dtype="float32")
+        samples = file.read(most or LONGEST_S * file.samplerate, dtype="float32")
         return Decoded(samples, file.samplerate)

@@ -17,7 +17,7 @@ from engine.audio import SAMPLE_RATE, from_pcm, ms_to_samples, silence, to_pcm
 from http_compat.containers import encoder_for
 from http_compat.schema import Format
 
-from .decoding import DELAY, FRAME, by_ffmpeg
+from .decoding import DELAY, by_ffmpeg, decoded_samples
 
 
 def tone(ms: float, hz: float = 440) -> bytes:
@@ -81,13 +81,10 @@ def test_mp3_starts_with_a_frame_and_not_with_a_header() -> None:
 @pytest.mark.parametrize("container", Format)
 @pytest.mark.parametrize("samples", [1, 479, 480, 481, 1151, 1152, 1200, 24_000, 48_300])
 def test_sound_is_as_long_as_the_pcm(container: Format, samples: int) -> None:
-    """But for what the codec puts before it, and one frame of its own that it fills up."""
+    """Or as the frames of MP3 and AAC that it takes."""
     pcm = tone(2100)[: 2 * samples]
     made = by_ffmpeg(encoded(container, pcm), container)
-    more = made.length - samples
-    lossy_and_bare = container in DELAY
-    assert more >= DELAY.get(container, 0)
-    assert more <= (DELAY[container] + 2 * FRAME[container] if lossy_and_bare else 0)
+    assert made.length == decoded_samples(container, samples)
 
 
 @pytest.mark.parametrize("container", Format)
