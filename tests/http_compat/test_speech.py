@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import wave
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -14,12 +17,15 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from engine import pipeline
 from engine.audio import ms_to_samples, pcm_samples, silence
 from engine.config import OPENAI_VOICES
 from engine.errors import NotReady, SynthesisFailed
+from engine.request import Event, SpeechRequest
 from http_compat.containers import encoder_for
 from http_compat.schema import Format
 from http_compat.speech import NOTHING_MS
+from tests.engine.voicing import Voicing, paragraphs, utterance
 from tests.support.tone import WORD_MS, ToneVoice
 
 from .decoding import DELAY, by_ffmpeg
@@ -262,6 +268,51 @@ async def test_a_client_that_leaves_ends_the_stream(autojump_clock: MockClock, b
     assert voice.active == 0
     assert not call.complete
     assert [entry["outcome"] for entry in logs] == ["gone"]
+
+
+class Windows(Voicing):
+    """Makes windows of 100 ms in 50 ms each, and none can be stopped halfway."""
+
+    WINDOW_S = 0.05
+
+    def __init__(self) -> None:
+        super().__init__(piece_s=self.WINDOW_S)
+        self.left_s = math.inf
+
+    @asynccontextmanager
+    async def __call__(self, request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
+        try:
+            async with pipeline.run(utterance(request.text), self) as events:
+                yield events
+        finally:
+            self.left_s = trio.current_time()
+
+    async def _step(self, kind: str, what: str, seconds: float) -> None:
+        with trio.CancelScope(shield=True):
+            await super()._step(kind, what, seconds)
+
+
+@pytest.mark.parametrize("gone_s", [0.02, 0.13, 0.36])
+@pytest.mark.parametrize(
+    "fields", [{}, {"response_format": "pcm"}, {"stream_format": "sse"}, {"stream": False}]
+)
+async def test_the_engine_is_done_one_window_after_a_client_has_left(
+    autojump_clock: MockClock, gone_s: float, fields: dict[str, Any]
+) -> None:
+    voice = Windows()
+    body = json.dumps({"input": paragraphs("abc"), **fields}).encode()
+    async with (
+        calling(Engine(voice).app(), "POST", SPEECH, JSON, body) as call,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(call.read)
+        began_s = trio.current_time()
+        await trio.sleep(gone_s)
+        begun = len(voice.due)
+        call.disconnect()
+    assert begun == 1 + gone_s // voice.WINDOW_S
+    assert len(voice.due) == begun  # no other window is begun
+    assert began_s + gone_s < voice.left_s <= began_s + gone_s + voice.WINDOW_S
 
 
 @pytest.mark.parametrize(
