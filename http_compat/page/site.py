@@ -17,10 +17,10 @@ from engine.config import Settings
 
 STATIC = Path(__file__).parent / "static"
 
-#: what the page may do: its own files, and WebSockets to the engine
+#: what the page may do: its own files, and WebSockets to the engine, as the page itself came
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self' {engine}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "connect-src 'self' {engine} {secure}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
 )
 
@@ -51,7 +51,9 @@ def add_page(app: QuartTrio, settings: Settings) -> None:
             body,
             content_type=content_type,
             headers={
-                "Content-Security-Policy": POLICY.format(engine=engine()),
+                "Content-Security-Policy": POLICY.format(
+                    engine=engine(), secure=engine().replace("ws:", "wss:", 1)
+                ),
                 "X-Content-Type-Options": "nosniff",
                 "Referrer-Policy": "no-referrer",
                 "Cross-Origin-Opener-Policy": "same-origin",

@@ -229,6 +229,19 @@ async def opened(stage: Stage, page: Page) -> Tap:
 Samples = npt.NDArray[np.float32]
 
 
+async def reading(
+    stage: Stage, page: Page, text: str, until: str = "tap.words.length > 1"
+) -> tuple[Tap, dict[int, list[Frame]]]:
+    """Has the opened page read a text up to some place; and what the engine makes, by stream."""
+    heard: dict[int, list[Frame]] = {}
+    await stage.nursery.start(stage.hear, heard)
+    tap = await opened(stage, page)
+    await page.fill("#text", text)
+    await page.click("#speak")
+    await page.until(until)
+    return tap, heard
+
+
 class Tap:
     """Everything that leaves the page's worklet, sample for sample, since the sound is on.
 

@@ -16,7 +16,7 @@ from tests.wsproto_api.recording import joined
 from wsproto_api.speak import WebSocketSpeak
 
 from .browser import Browser, Page
-from .stage import Tap, floats, holes, opened, staged
+from .stage import Tap, floats, holes, opened, reading, staged
 
 TEXT = "One two. Three four. Five six. Seven eight."
 
@@ -73,13 +73,8 @@ async def test_what_another_client_stops_is_silent_and_what_we_stop_goes_on_for_
 
 
 async def test_a_connection_that_breaks_off_is_not_heard(page: Page) -> None:
-    heard: dict[int, list[Frame]] = {}
     async with staged(ToneVoice(rtf=0.3)) as stage:
-        await stage.nursery.start(stage.hear, heard)
-        tap = await opened(stage, page)
-        await page.fill("#text", TEXT)
-        await page.click("#speak")
-        await page.until("tap.words.length > 1")
+        tap, heard = await reading(stage, page, TEXT)
         await stage.door.cut()
         await page.says("#connection", "trying again")
         await page.says("#connection", "Connected")

@@ -13,7 +13,7 @@ from engine.service import KokoroService
 from tests.support.tone import ToneVoice
 
 from .browser import Json, Page
-from .stage import Samples, floats, holes, opened, staged
+from .stage import Samples, floats, holes, opened, reading, staged
 
 TEXTS = (
     "The quick brown fox jumps over the lazy dog.",
@@ -95,13 +95,8 @@ async def test_stop_is_silence_and_does_not_click(page: Page) -> None:
 
 
 async def test_a_pause_loses_nothing(page: Page) -> None:
-    heard: dict[int, list[Frame]] = {}
     async with staged() as stage:
-        await stage.nursery.start(stage.hear, heard)
-        tap = await opened(stage, page)
-        await page.fill("#text", TONES)
-        await page.click("#speak")
-        await page.until("tap.words.length > 1")
+        tap, heard = await reading(stage, page, TONES)
         await page.click("#pause")
         await page.says("#status", "Paused")
         paused_s = await page.evaluate("tap.context.currentTime")
@@ -134,13 +129,8 @@ def _silences(out: Samples) -> list[range]:
 
 
 async def test_a_network_that_stands_still_shows_and_is_got_over(page: Page) -> None:
-    heard: dict[int, list[Frame]] = {}
     async with staged(ToneVoice(rtf=0.8)) as stage:
-        await stage.nursery.start(stage.hear, heard)
-        tap = await opened(stage, page)
-        await page.fill("#text", TONES)
-        await page.click("#speak")
-        await page.until("tap.words.length > 1")
+        tap, heard = await reading(stage, page, TONES)
         stage.door.stall()
         await page.says("#underruns", "1")
         await page.says("#status", "Waiting for more sound")
@@ -158,13 +148,8 @@ async def test_a_network_that_stands_still_shows_and_is_got_over(page: Page) -> 
 async def test_a_frame_that_is_missing_shows_as_a_gap_and_the_words_stay_in_time(
     page: Page,
 ) -> None:
-    heard: dict[int, list[Frame]] = {}
     async with staged(ToneVoice(rtf=0.3)) as stage:
-        await stage.nursery.start(stage.hear, heard)
-        tap = await opened(stage, page)
-        await page.fill("#text", TONES)
-        await page.click("#speak")
-        await page.until("tap.marks.length === 4")
+        tap, heard = await reading(stage, page, TONES, "tap.marks.length === 4")
         await page.evaluate("tap.drop = 1")
         await page.says("#status", "Finished")
         assert await page.text("#gaps") == "1"

@@ -32,6 +32,15 @@ export class Lost extends Error {
 }
 
 /**
+ * What is said to the listener of an error.
+ * @param {unknown} error
+ * @returns {string}
+ */
+export function sentence(error) {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/**
  * How the connection is.
  * @typedef {"closed" | "connecting" | "open" | "waiting" | "locked"} State locked: a token is needed
  */
@@ -118,6 +127,17 @@ export class Connection {
     });
   }
 
+  /**
+   * Asks for what may fail without harm.
+   * @param {Message} message
+   * @param {(answer: Message) => void} [then]
+   */
+  attempt(message, then = () => {}) {
+    this.ask(message).then(then, (error) => {
+      if (!(error instanceof Lost || error instanceof Refused)) throw error;
+    });
+  }
+
   /** @param {Message} message */
   #write(message) {
     this.#socket?.send(JSON.stringify(message));
@@ -158,7 +178,7 @@ export class Connection {
       else this.onframe(decodeFrame(data));
     } catch (error) {
       // Once more would bring the same: this is another protocol, or a fault that must be seen.
-      this.#fatal = error instanceof Error ? error.message : String(error);
+      this.#fatal = sentence(error);
       socket.close(4000);
       console.error(error);
     }

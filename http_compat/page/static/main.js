@@ -358,7 +358,9 @@ function setSpeed(value) {
 async function start() {
   const answer = await fetch("/page/page.json", { cache: "no-store" });
   const { engine, token_needed: locked } = await answer.json();
-  connection = new Connection(engine, { explain });
+  // Behind a proxy that has the certificate, the engine is behind it too.
+  const url = location.protocol === "https:" ? engine.replace(/^ws:/, "wss:") : engine;
+  connection = new Connection(url, { explain });
   session = new Session(connection, playback);
   connection.onstate = connectionChanged;
   connection.ontraffic = (direction, message) => log.message(direction, message);

@@ -1,11 +1,12 @@
 // What the page does with the engine: speaks, follows, stops, and goes on after a break. No DOM.
 //
-// One stream is heard at a time, others wait in line. A WebSocket in a browser takes whatever comes, so this
-// page would always be far ahead of who plays the same stream at the pace of sound, and hours of a
-// long text would lie in its memory. So it stops following a stream of which it has much, and goes on when
-// it has little; and of a long text it sends the next piece only when the last one is nearly spoken.
+// One stream is heard at a time, others wait in line. How much is fetched of them is the fetcher's, how much
+// text is sent the feeder's.
 
-import { Lost, Refused } from "./connection.js";
+import { Lost, sentence } from "./connection.js";
+import { Feeder } from "./feeder.js";
+import { Fetcher } from "./fetcher.js";
+import { Place } from "./place.js";
 import { SAMPLE_RATE } from "./protocol.js";
 import { Speech, Stream } from "./stream.js";
 import { Text } from "./text.js";
@@ -13,23 +14,8 @@ import { Text } from "./text.js";
 /** @typedef {import("./protocol.js").Message} Message */
 /** @typedef {import("./protocol.js").Frame} Frame */
 
-/** With so much sound in hand a stream is no longer followed … */
-const PLENTY = 20 * SAMPLE_RATE;
-/** … and again with so little. */
-const LITTLE = 10 * SAMPLE_RATE;
-
-/** A text up to so many code points is sent in one message; a longer one in pieces … */
+/** A text up to so many code points is sent in one message; a longer one in pieces. */
 const WHOLE = 4_000;
-/** … of this size … */
-const PIECE = 2_000;
-/** … while no more than this waits to be spoken. */
-const AHEAD = 4_000;
-
-/** Between two reports of how far we heard a stream of ours. */
-const HEARD_MS = 250;
-
-/** A stream of which nobody says anything for ten minutes has ended: a pause may be longer. */
-const ALIVE_MS = 240_000;
 
 /** Begins the keys of this page's streams. */
 const PAGE = `page-${crypto.randomUUID()}-`;
@@ -85,11 +71,10 @@ export class Session {
    * @type {{stream: Stream, from: number, timer: ReturnType<typeof setTimeout>} | undefined} */
   #ended;
   #paused = false;
-  #sending = false;
   #counted = 0; // underruns of the current stream that are counted
-  #heardAt = 0;
-  #heardPlaying = false;
-  #saidAt = 0;
+  #feeder;
+  #fetcher;
+  #place;
 
   /** Called when anything has changed but numbers. */
   onchange = () => {};
@@ -107,6 +92,11 @@ export class Session {
   constructor(connection, playback) {
     this.#connection = connection;
     this.#playback = playback;
+    this.#feeder = new Feeder(connection, () => this.#spoken());
+    this.#feeder.onnotice = (sentence) => this.onnotice(sentence);
+    this.#fetcher = new Fetcher(connection, (stream) => this.#inHand(stream));
+    this.#fetcher.onlost = (stream) => this.#lostTrack(stream);
+    this.#place = new Place(connection, playback);
     connection.onready = (ready) => this.#connected(ready);
     connection.onmessage = (message) => this.#told(message);
     connection.onclose = (code) => this.#disconnected(code);
@@ -167,7 +157,7 @@ export class Session {
   append(speech, text) {
     speech.text.append(text);
     if (this.current?.speech === speech) this.ontext();
-    void this.#feed();
+    void this.#feeder.feed();
   }
 
   /**
@@ -176,7 +166,7 @@ export class Session {
    */
   flush(speech) {
     speech.flushes.push(speech.text.length);
-    void this.#feed();
+    void this.#feeder.feed();
   }
 
   /**
@@ -185,7 +175,7 @@ export class Session {
    */
   end(speech) {
     speech.complete = true;
-    void this.#feed();
+    void this.#feeder.feed();
   }
 
   /** Silence. A stream of ours is over for everybody; of another's only we hear no more. */
@@ -200,7 +190,7 @@ export class Session {
     if (this.activity === "idle" || this.#paused) return;
     this.#paused = true;
     this.#playback.pause();
-    this.#report();
+    this.#place.tell(this.current, this.#paused);
     this.onchange();
   }
 
@@ -208,7 +198,7 @@ export class Session {
     if (!this.#paused) return;
     this.#paused = false;
     this.#playback.resume();
-    this.#report();
+    this.#place.tell(this.current, this.#paused);
     this.onchange();
   }
 
@@ -221,7 +211,7 @@ export class Session {
     Object.assign(this.#speech, { voice, speed });
     const stream = this.current;
     if (stream?.own && !stream.complete) {
-      this.#try({ type: "configure", stream: stream.number, voice, speed });
+      this.#connection.attempt({ type: "configure", stream: stream.number, voice, speed });
     }
   }
 
@@ -234,9 +224,9 @@ export class Session {
     this.listening = all;
     if (all) {
       this.#dropped.clear();
-      this.#try({ type: "subscribe", stream: "*" });
+      this.#connection.attempt({ type: "subscribe", stream: "*" });
     } else {
-      this.#try({ type: "unsubscribe", stream: "*" });
+      this.#connection.attempt({ type: "unsubscribe", stream: "*" });
       for (const stream of [...this.#streams.values()]) if (!stream.own) this.#drop(stream);
       this.#line = this.#line.filter((stream) => stream.own);
       if (this.current && !this.current.own && this.activity !== "idle") this.stop();
@@ -304,49 +294,10 @@ export class Session {
     return stream;
   }
 
-  /** Sends the next pieces of the text, as far as there is a use for them. */
-  async #feed() {
+  /** The stream of what is spoken, if it can still say something. */
+  #spoken() {
     const speech = this.#speech;
-    const stream = [...this.#streams.values()].find((one) => one.speech === speech);
-    if (!speech || !stream || stream.complete || stream.allSaid || this.#sending) return;
-    this.#sending = true;
-    try {
-      for (let next; (next = this.#nextSaying(speech, stream)); ) {
-        await this.#connection.ask({ ...next.message, stream: stream.number });
-        this.#saidAt = performance.now();
-        if (this.#speech !== speech || stream.complete) break;
-        next.said();
-      }
-    } catch (error) {
-      // What was not answered is said again; and so is what the engine has no room for now.
-      if (error instanceof Lost || (error instanceof Refused && error.retryable)) return;
-      stream.allSaid = true;
-      if (!stream.complete) this.onnotice(sentence(error));
-    } finally {
-      this.#sending = false;
-    }
-  }
-
-  /**
-   * What is to be said next to a stream, and what follows from it; nothing, if that can wait.
-   * @param {Speech} speech
-   * @param {Stream} stream
-   * @returns {{message: Message, said: () => void} | undefined}
-   */
-  #nextSaying(speech, stream) {
-    const { sent, text, flushes, complete } = speech;
-    if (flushes.length && flushes[0] <= sent) {
-      return { message: { type: "flush" }, said: () => flushes.shift() };
-    }
-    if (sent < text.length) {
-      // A text that is being written is spoken as it comes.
-      if (complete && sent - stream.reached >= AHEAD) return undefined;
-      const to = Math.min(sent + PIECE, text.length, flushes[0] ?? Infinity);
-      const message = { type: "append", text: text.slice(sent, to), at: sent - stream.base };
-      return { message, said: () => (speech.sent = to) };
-    }
-    if (!complete) return undefined;
-    return { message: { type: "end" }, said: () => (stream.allSaid = true) };
+    return speech && [...this.#streams.values()].find((stream) => stream.speech === speech);
   }
 
   // --- what the engine says --------------------------------------------------------------------------
@@ -356,16 +307,16 @@ export class Session {
     const before = this.ready;
     const again = before?.server.instance === ready.server.instance;
     this.ready = ready;
-    this.#try({ type: "voices" }, (answer) => {
+    this.#connection.attempt({ type: "voices" }, (answer) => {
       this.voices = answer.voices;
       this.onchange();
     });
     if (before && !again) this.#forget();
     // By their numbers, and before all of them: those would begin anew.
-    for (const stream of this.#streams.values()) if (!stream.complete) this.#follow(stream);
-    if (this.listening) this.#try({ type: "subscribe", stream: "*" });
+    for (const stream of this.#streams.values()) if (!stream.complete) this.#fetcher.follow(stream);
+    if (this.listening) this.#connection.attempt({ type: "subscribe", stream: "*" });
     if (this.#starting && this.#speech) void this.#begin(this.#speech, this.#from);
-    else void this.#feed();
+    else void this.#feeder.feed();
     this.onchange();
   }
 
@@ -427,7 +378,7 @@ export class Session {
         break;
       case "segment":
         if (stream === this.current && !stream.own) this.ontext();
-        void this.#feed();
+        void this.#feeder.feed();
         break;
       case "error":
         stream.complete = true;
@@ -461,9 +412,9 @@ export class Session {
     if (ours) {
       if (!ours.stream) this.#adopt(number, ours);
     } else if (key.startsWith(PAGE)) {
-      this.#try({ type: "cancel", stream: number }); // its request was repeated after a break
+      this.#connection.attempt({ type: "cancel", stream: number }); // its request was repeated after a break
     } else if (this.#dropped.has(number) || this.#line.length >= LINE || !this.listening) {
-      this.#try({ type: "unsubscribe", stream: number });
+      this.#connection.attempt({ type: "unsubscribe", stream: number });
     } else {
       const stream = new Stream(number);
       this.#streams.set(number, stream);
@@ -514,7 +465,7 @@ export class Session {
     if (stream === this.current) this.#playback.push(frame.pcm, frame.sample);
     else stream.waiting.push(frame);
     if (frame.last) this.#finishPushing(stream);
-    if (this.#inHand(stream) > PLENTY) this.#regulateOne(stream);
+    this.#fetcher.regulate(stream);
   }
 
   // --- what is heard ---------------------------------------------------------------------------------
@@ -542,7 +493,7 @@ export class Session {
     }
     this.current = stream;
     this.#counted = 0;
-    this.#heardPlaying = false;
+    this.#place.begin();
     if (!stream.own) this.firstSoundMs = undefined;
     this.#playback.begin();
     if (this.#paused) this.#playback.pause();
@@ -551,7 +502,7 @@ export class Session {
     this.#finishPushing(stream);
     this.ontext();
     this.onchange();
-    void this.#feed();
+    void this.#feeder.feed();
   }
 
   /** @param {Stream} stream */
@@ -569,7 +520,7 @@ export class Session {
       const heardAt = performance.now() + this.#playback.latency * 1000;
       this.firstSoundMs = heardAt - stream.speech.asked;
     }
-    this.#report();
+    this.#place.tell(this.current, this.#paused);
     if (state === "drained") this.#drained(stream);
     this.onchange();
   }
@@ -585,20 +536,6 @@ export class Session {
     this.#next();
   }
 
-  /** Tells the engine how far we are with a stream of ours, so that it knows how much time there is. */
-  #report() {
-    const stream = this.current;
-    if (!stream?.own || stream.complete) return;
-    const playing = this.#playback.state === "playing" && !this.#paused;
-    if (!this.#playback.begun && !this.#paused) return; // that much it thinks itself
-    const ms = performance.now();
-    if (playing === this.#heardPlaying && ms - this.#heardAt < HEARD_MS) return;
-    this.#heardAt = ms;
-    this.#heardPlaying = playing;
-    const sample = Math.min(this.#playback.heard, stream.samples);
-    this.#connection.send({ type: "heard", stream: stream.number, sample, playing });
-  }
-
   /** Gives up what is heard or asked for, and is silent. */
   #leave() {
     const stream = this.current;
@@ -611,7 +548,7 @@ export class Session {
     if (!stream) return;
     if (stream.own && !stream.complete) {
       const played_samples = Math.min(this.#playback.heard, stream.samples);
-      this.#try({ type: "cancel", stream: stream.number, played_samples });
+      this.#connection.attempt({ type: "cancel", stream: stream.number, played_samples });
       this.#streams.delete(stream.number);
     } else if (!stream.complete) {
       this.#drop(stream);
@@ -629,7 +566,7 @@ export class Session {
     this.#streams.delete(stream.number);
     if (!stream.complete) {
       this.#dropped.add(stream.number);
-      this.#try({ type: stream.own ? "cancel" : "unsubscribe", stream: stream.number });
+      this.#connection.attempt({ type: stream.own ? "cancel" : "unsubscribe", stream: stream.number });
     }
     return false;
   }
@@ -645,64 +582,23 @@ export class Session {
   }
 
   #regulate() {
-    for (const stream of this.#streams.values()) this.#regulateOne(stream);
-    void this.#feed();
-    for (const stream of this.#streams.values()) {
-      if (!stream.speech || stream.complete || stream.allSaid || this.#sending) continue;
-      if (performance.now() - this.#saidAt < ALIVE_MS) continue;
-      this.#saidAt = performance.now();
-      const at = stream.speech.sent - stream.base;
-      this.#try({ type: "append", stream: stream.number, text: "", at });
-    }
-  }
-
-  /** @param {Stream} stream */
-  #regulateOne(stream) {
-    if (stream.complete || this.#connection.state !== "open") return;
-    const samples = this.#inHand(stream);
-    if (stream.follows === "yes" && samples > PLENTY) {
-      stream.follows = "leaving";
-      this.#try({ type: "unsubscribe", stream: stream.number }, () => (stream.follows = "no"));
-    } else if (stream.follows === "no" && samples < LITTLE) {
-      this.#follow(stream);
-    }
-  }
-
-  /** @param {Stream} stream */
-  #follow(stream) {
-    stream.follows = "asking";
-    this.#connection
-      .ask({ type: "subscribe", stream: stream.number, from_seq: stream.nextSeq })
-      .then(() => (stream.follows = "yes"))
-      .catch((error) => {
-        if (error instanceof Lost || stream.complete) return; // Lost: `#connected` asks again
-        this.#streams.delete(stream.number);
-        this.#lose(stream);
-        if (!stream.speech || stream.speech !== this.#speech) {
-          if (stream === this.current) this.onnotice("The engine has lost the rest of this text.");
-          return;
-        }
-        this.#continue(stream, "The connection was gone for too long");
-        if (this.#starting) void this.#begin(stream.speech, this.#from);
-      });
+    for (const stream of this.#streams.values()) this.#fetcher.regulate(stream);
+    void this.#feeder.feed();
+    this.#feeder.keepAlive();
   }
 
   /**
-   * Asks for what may fail without harm.
-   * @param {Message} message
-   * @param {(answer: Message) => void} [then]
+   * The engine does not have a stream any more: ours is spoken on in another one.
+   * @param {Stream} stream
    */
-  #try(message, then = () => {}) {
-    this.#connection.ask(message).then(then, (error) => {
-      if (!(error instanceof Lost || error instanceof Refused)) throw error;
-    });
+  #lostTrack(stream) {
+    this.#streams.delete(stream.number);
+    this.#lose(stream);
+    if (!stream.speech || stream.speech !== this.#speech) {
+      if (stream === this.current) this.onnotice("The engine has lost the rest of this text.");
+      return;
+    }
+    this.#continue(stream, "The connection was gone for too long");
+    if (this.#starting) void this.#begin(stream.speech, this.#from);
   }
-}
-
-/**
- * @param {unknown} error
- * @returns {string}
- */
-function sentence(error) {
-  return error instanceof Error ? error.message : String(error);
 }
