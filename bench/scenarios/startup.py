@@ -8,20 +8,15 @@ between them is another text of the same length.
 
 from __future__ import annotations
 
-import os
-import secrets
 import statistics
-import subprocess
-import sys
 import time
 from itertools import islice, permutations
 
 import trio
 
-from bench import machine
+from bench import machine, started
 from bench.report import Options, Report, at_most
 from bench.train_statistics import Maker
-from engine.process import open_listeners
 from engine.request import Frame, SpeechRequest
 from wsproto_api.speak import WebSocketSpeak
 
@@ -60,41 +55,14 @@ def _graphs_s(threads: int) -> float:
 
 
 async def _start(threads: int) -> dict[str, float]:
-    listeners = await open_listeners("127.0.0.1", 0)
-    port = listeners[0].socket.getsockname()[1]
-    for listener in listeners:
-        await listener.aclose()
-    token = secrets.token_urlsafe(32)
-    began_s = trio.current_time()
-    process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", "wsproto_api", "--port", str(port)],
-        stderr=subprocess.PIPE,
-        env={
-            **os.environ,
-            "KOKORO_LIVE_LOG_FORMAT": "json",
-            "KOKORO_LIVE_THREADS": str(threads),
-            "KOKORO_LIVE_TOKEN": token,
-        },
-    )
-    assert process.stderr is not None
-    try:
-        told = b""
-        while b'"ready"' not in told:
-            more = await process.stderr.receive_some()
-            if not more:
-                raise RuntimeError(f"the engine ended: {told.decode()}")
-            told += more
-        ready_s = trio.current_time() - began_s
-        speak = WebSocketSpeak(f"ws://127.0.0.1:{port}/", token)
+    async with started.engine(threads) as engine:
+        speak = WebSocketSpeak(engine.url, engine.token)
         first_ms, *_, tenth_ms = [
             await _first_frame_ms(speak, " ".join(words) + ".")
             for words in islice(permutations(_WORDS), REQUESTS)
         ]
-    finally:
-        process.terminate()
-        await process.wait()
     return {
-        "ready_s": ready_s,
+        "ready_s": engine.ready_s,
         "first_request_ms": first_ms,
         "tenth_request_ms": tenth_ms,
         "first_of_tenth": first_ms / tenth_ms,
