@@ -182,10 +182,10 @@ class Follower:
                             await self._tell()
                         case messages.StreamCancelled(stream=number):
                             self.streams[number].over.set()
+                        case messages.Warning(code="frames_skipped") as warning:
+                            raise AssertionError(warning.message)  # it is an event too
                         case Event() as event:
                             await self._take(getattr(event, "stream"), event)  # noqa: B009
-                        case messages.Warning(code="frames_skipped") as warning:
-                            raise AssertionError(warning.message)
                         case _:
                             pass
         except NotReady:
