@@ -9,16 +9,17 @@ its own; what goes wrong later breaks the body off.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing
 from typing import assert_never
 
 import trio
+from msgspec.structs import replace
 from quart import Response
 
 from engine.audio import ms_to_samples, silence
 from engine.config import Settings
 from engine.errors import EngineError, NotReady, UnknownVoice
-from engine.request import Event, Frame, Marks, Speak, SpeechRequest, VoiceInfo
+from engine.request import Event, Frame, Marks, Speak, VoiceInfo
 
 from . import errors, schema, sse
 from .connection import exchange
@@ -28,6 +29,9 @@ from .schema import Order, Way
 
 #: what is played for a text with nothing to speak in it: clients take an empty body for a failure
 NOTHING_MS = 100
+
+#: what the engine is asked in place of blanks, which it refuses: all else of the request counts
+NOTHING = "..."
 
 #: streams of the engine that are left to others, such as the player
 LEFT_TO_OTHERS = 2
@@ -77,10 +81,9 @@ class Speech:
         )
         if waited_ms := round((trio.current_time() - came_s) * 1000):
             current.facts["waited_ms"] = waited_ms
-        # The engine refuses a text of blanks; here it is one with nothing to speak in it, as `---`.
-        speak = self._speak if order.speech.text.strip() else _nothing
+        request = order.speech if order.speech.text.strip() else replace(order.speech, text=NOTHING)
         try:
-            spoken = await current.resources.enter_async_context(speak(order.speech))
+            spoken = await current.resources.enter_async_context(self._speak(request))
         except UnknownVoice as error:
             raise await self._with_names(error) from None
         except NotReady as error:
@@ -116,18 +119,6 @@ class Speech:
             f"{', '.join(self._names)}; and blends such as af_heart:60,am_michael:40."
         )
         return UnknownVoice(message, param=error.param)
-
-
-@asynccontextmanager
-async def _nothing(request: SpeechRequest, /) -> AsyncIterator[AsyncIterator[Event]]:
-    """What is made of a text of blanks."""
-
-    async def events() -> AsyncGenerator[Event]:
-        return
-        yield
-
-    async with aclosing(events()) as none:
-        yield none
 
 
 async def _sound(events: AsyncIterator[Event], place: Place) -> AsyncGenerator[Frame | Marks]:

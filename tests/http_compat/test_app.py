@@ -91,7 +91,8 @@ async def test_ignored_keys_are_named(autojump_clock: MockClock) -> None:
     [
         ({"input": "a", "voice": "af_nobody"}, "voice", "voice_not_found"),
         ({"input": "a" * 4097}, "input", "string_above_max_length"),
-        ({"input": "  "}, "input", "invalid_value"),
+        ({"input": ""}, "input", "invalid_value"),
+        ({"input": "  ", "voice": "af_nobody"}, "voice", "voice_not_found"),
         ({"voice": "af_heart"}, "input", "invalid_value"),
         ({"input": ["a"]}, "input", "invalid_value"),
         ({"input": "a", "speed": 5}, "speed", "invalid_value"),
