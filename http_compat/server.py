@@ -2,9 +2,10 @@
 
 This is what `hypercorn.trio.serve` does for plain HTTP, less its start-up and shut-down events,
 which the application has no use for, and with five differences that need the sockets in hand: an
-error is also told in the status line, listeners are opened by the caller, an error in one connection is not the end of all others, a client that has
-stopped reading (a paused player) is let go after a time, and the end comes at once. hypercorn
-shields every write from cancellation, so it would hold up the exit for as long as it likes.
+error is also told in the status line, listeners are opened by the caller, an error in one
+connection is not the end of all others, a client that has stopped reading (a paused player) is let
+go after a time, and the end comes at once. hypercorn shields every write from cancellation, so it
+would hold up the exit for as long as it likes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ log = structlog.get_logger("http")
 #: who close it: a request that meets a close on its way is a failure to its sender.
 KEEP_ALIVE_S = 75
 
+#: Who takes so much in `STALL_S` reads, if slowly: an answer in one piece may take him much longer.
+PIECE_BYTES = 64 * 1024
+
 
 class _Stream(trio.abc.Stream):
     """A connection whose other end must read now and then."""
@@ -45,13 +49,15 @@ class _Stream(trio.abc.Stream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See `trio.abc.SendStream`."""
-        if not self._given_up:
-            with trio.move_on_after(STALL_S) as limit:
-                await self._inner.send_all(data)
-            self._given_up = limit.cancelled_caught
-        # Also the next time: before it is cancelled, the application may come with more.
-        if self._given_up:
-            raise trio.BrokenResourceError("the client does not read")
+        view = memoryview(data)
+        for start in range(0, len(view), PIECE_BYTES):
+            if not self._given_up:
+                with trio.move_on_after(STALL_S) as limit:
+                    await self._inner.send_all(view[start : start + PIECE_BYTES])
+                self._given_up = limit.cancelled_caught
+            # Also the next time: before it is cancelled, the application may come with more.
+            if self._given_up:
+                raise trio.BrokenResourceError("the client does not read")
 
     async def wait_send_all_might_not_block(self) -> None:
         """See `trio.abc.SendStream`."""

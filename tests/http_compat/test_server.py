@@ -198,6 +198,26 @@ async def test_a_client_that_never_reads_again_is_let_go(mock_clock: MockClock) 
         assert (voice.active, voice.segments_made) == (0, made)
 
 
+async def test_a_client_that_reads_slowly_gets_all_of_an_answer(mock_clock: MockClock) -> None:
+    """One in one piece too, though taking it needs more time than there is for taking nothing."""
+    text = "a b c d e f g h. " * 240
+    body = {"input": text, "response_format": "pcm", "stream": False}
+    async with (
+        serving(Engine(), patience_s=3 * STALL_S) as server,  # the clock is the test's
+        await server.connect() as client,
+    ):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 128 * 1024)
+        await client.send_all(server.post(body, CLOSE))
+        answer = bytearray()
+        for megabytes in (5, 10):  # of 25; the system holds less than what is left
+            while len(answer) < megabytes * 1_000_000:
+                answer += await client.receive_some()
+            await wait_all_tasks_blocked(0.05)
+            mock_clock.jump(0.9 * STALL_S)
+        answer += await read_all(client)
+    assert len(body_of(bytes(answer))) == len(text.split()) * WORD_MS * 48
+
+
 async def test_the_end_with_an_answer_on_its_way() -> None:
     voice = ToneVoice()
     gate = Gate(voice)
