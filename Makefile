@@ -8,6 +8,8 @@
 
 PYTHON := .venv/bin/python
 PACKAGES := engine wsproto_api playerd http_compat bench tests
+# A process for every core, each of which takes file after file; ARGS=-n0 is one for all.
+SPREAD := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 UV ?= uv
 COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header $(ARGS)
 
@@ -33,7 +35,7 @@ up: setup sound ## start engine, player and HTTP endpoint; Ctrl-C ends them
 		PATH="$$PWD/.venv/bin:$$PATH" exec $(PYTHON) -m honcho start engine player http $$also
 
 test: dev assets test-sound test-node ## run the tests; ARGS="-k name" are pytest's
-	@exec $(PYTHON) -m pytest $(ARGS)
+	@exec $(PYTHON) -m pytest $(SPREAD) $(ARGS)
 
 soak: dev ## run the long load tests, which `make test` leaves out
 	@exec $(PYTHON) -m pytest -m soak $(ARGS)

@@ -1,9 +1,19 @@
-"""Fixtures for all tests. Hypothesis is seeded, so that a red test is red again."""
+"""Fixtures for all tests. Hypothesis is seeded, so that a red test is red again.
+
+`make test` has a process for every core (pytest-xdist), each of which takes file after file. A test
+that depends on a device's clock or on how fast the machine is has the machine to itself: it takes
+the fixture of the device or the browser, or is marked `alone`.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import tempfile
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -17,6 +27,45 @@ from engine.model.assets import Assets
 hypothesis_settings.register_profile("kokoro", derandomize=True, deadline=None, max_examples=60)
 hypothesis_settings.load_profile("kokoro")
 
+#: what is only for one test at a time, and for no other test beside it
+_FOR_ONE = {"rig", "silent_rig", "devtools"}
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return not _FOR_ONE.isdisjoint(fixtures) or item.get_closest_marker("alone") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with tests that nothing may run beside come last: little is left to wait for them."""
+    files = {item.path for item in items if _is_alone(item)}
+    items.sort(key=lambda item: item.path in files)
+
+
+#: by a lock on this file the processes of a run agree on who is alone
+_TURNS = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = tempfile.NamedTemporaryFile(prefix="kokoro-live-turns-")  # noqa: SIM115 - for the run
+    config.add_cleanup(file.close)
+    told: dict[str, str] = getattr(config, "workerinput", {})
+    config.stash[_TURNS] = told.get("turns", file.name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a process of the run before it starts."""
+    node.workerinput["turns"] = node.config.stash[_TURNS]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test shares the machine with others, or waits until it has it to itself."""
+    with Path(item.config.stash[_TURNS]).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
+        return (yield)
+
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
@@ -27,8 +76,12 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def real_settings() -> Settings:
-    """What this machine's user gets: the real cache, and whatever the environment says."""
-    return config.load().settings
+    """What this machine's user gets: the real cache, and whatever the environment says.
+
+    A process for every core has one of them.
+    """
+    flags = {"threads": 1} if "PYTEST_XDIST_WORKER" in os.environ else {}
+    return config.load(flags).settings
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,8 @@ from wsproto_api import messages
 from wsproto_api.client import connect
 from wsproto_api.speak import WebSocketSpeak
 
+pytestmark = pytest.mark.alone
+
 LONG_TEXT = (
     "The weather is very nice today. The children were playing in the garden all day. "
     "Nobody knows what the future will bring. My brother has lived in this city for ten years. "

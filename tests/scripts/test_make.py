@@ -68,7 +68,9 @@ def test_arguments_reach_pytest_and_settings_the_programs(ready: Checkout) -> No
     debian(ready)
     done = ready.run("make", "test", "ARGS=-k 'a or b' -x", INSTALLED=FOR_TESTS)
     assert done.returncode == 0, done.stderr
-    assert ready.log()[-1] == "venv-python -m pytest -k a or b -x"
+    command = ready.log()[-1]
+    assert command.startswith("venv-python -m pytest ")
+    assert command.endswith(" -k a or b -x")
 
 
 @pytest.mark.parametrize("wanted", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import queue
+import random
 import re
 import shutil
 import signal
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,9 @@ ROOT = Path(__file__).parent.parent.parent
 DATA_DIR = Path(tempfile.mkdtemp(prefix="kokoro-live-"))
 atexit.register(shutil.rmtree, DATA_DIR, ignore_errors=True)
 
+#: below what Linux and macOS give to whoever asks for any port
+_NOT_GIVEN = range(20_000, 32_000)
+
 #: only for a test that has already failed: how long a process may say nothing
 PATIENCE_S = 120
 
@@ -35,11 +39,13 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(s.getsockname()[1]) for s in sockets]
-    for s in sockets:
-        s.close()
+    """Ports that nobody listens on now, and that the system gives to nobody who asks for any."""
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(_NOT_GIVEN, 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.append(port)
+        if len(ports) == count:
+            break
     return ports
 
 
