@@ -30,6 +30,7 @@ from engine.request import (
     SegmentDone,
     SpeechRequest,
     TextOptions,
+    refuse_speed,
 )
 from engine.text import languages
 from engine.voices import Voices
@@ -44,6 +45,9 @@ async def say(settings: Settings, request: SpeechRequest, sink: Sink, where: str
     """Speaks one text into a sink, frame by frame as it is made, and says what it took."""
     if not request.text.strip():
         raise InvalidRequest("There is no text to speak.", param="text")  # before loading for it
+    _voice_and_language(settings, request)
+    if request.speed is not None:
+        refuse_speed(request.speed)
     from engine import service  # spaCy and ONNX Runtime: a second that --assets need not wait
 
     began_s = trio.current_time()
@@ -129,8 +133,7 @@ async def show_explanation(settings: Settings, request: SpeechRequest) -> None:
     """Prints as JSON what would be spoken, and what would not."""
     from engine import explain  # spaCy takes a second
 
-    voice = _voice(settings, settings.voice if request.voice is None else request.voice)
-    language = languages.resolve(request.lang, voice)
+    voice, language = _voice_and_language(settings, request)
     told = await trio.to_thread.run_sync(
         explain.explain, settings, request.text, language, request.options
     )
@@ -138,6 +141,14 @@ async def show_explanation(settings: Settings, request: SpeechRequest) -> None:
         whole = {"char_start": 0, "char_end": len(request.text)}
         told["warnings"].insert(0, {"code": "voice_language", **whole, "message": message})
     print(json.dumps(told, ensure_ascii=False))
+
+
+def _voice_and_language(
+    settings: Settings, request: SpeechRequest
+) -> tuple[str, languages.Language]:
+    """What is asked for, or a refusal."""
+    voice = _voice(settings, settings.voice if request.voice is None else request.voice)
+    return voice, languages.resolve(request.lang, voice)
 
 
 def _voice(settings: Settings, name: str) -> str:
@@ -276,6 +287,8 @@ def main(
         if explain is not None:
             await show_explanation(loaded, request)
             return
+        if out and not out.parent.is_dir():  # before loading for it
+            raise SetupError(f"{out} cannot be written: there is no folder {out.parent}.")
         sink: Sink = WavSink(out) if out else PortAudioSink(loaded.device)
         await say(loaded, request, sink, str(out or "the sound device"))
 

@@ -33,6 +33,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from .errors import InvalidRequest
 from .samples import pcm_samples
 
 MIN_SPEED = 0.25
@@ -46,6 +47,15 @@ Priority = Literal["live", "batch"]
 
 #: what is between two segments, from the weakest to the strongest; `none` is between two words
 Boundary = Literal["none", "comma", "clause", "sentence", "paragraph"]
+
+
+def refuse_speed(speed: float) -> None:
+    """Raises `InvalidRequest` for a speed that nobody can speak at."""
+    if not MIN_SPEED <= speed <= MAX_SPEED:
+        raise InvalidRequest(
+            f"The speed is {speed:g}; it must be from {MIN_SPEED:g} to {MAX_SPEED:g}.",
+            param="speed",
+        )
 
 
 class Pronunciation(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):

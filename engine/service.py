@@ -30,8 +30,6 @@ from engine.model.vocoder import Vocoder
 from engine.request import (
     MAX_BUFFER_DELAY_MS,
     MAX_PAUSE_SCALE,
-    MAX_SPEED,
-    MIN_SPEED,
     Done,
     Event,
     LiveRequest,
@@ -39,6 +37,7 @@ from engine.request import (
     Notice,
     SpeechRequest,
     Stream,
+    refuse_speed,
 )
 from engine.stall import Work
 from engine.synthesis import Model, Synthesis, warm_up
@@ -155,7 +154,7 @@ class KokoroService:
             )
         voice = self._voices.resolve(request.voice or self._settings.voice)
         speed = self._voices.speed(voice) if request.speed is None else request.speed
-        _refuse_speed(speed)
+        refuse_speed(speed)
         language = languages.resolve(request.lang, voice)
         delay_s = math.inf
         match request:
@@ -201,17 +200,9 @@ class KokoroService:
     def _configure(self, utterance: Utterance, voice: str | None, speed: float | None) -> None:
         resolved = utterance.manner.voice if voice is None else self._voices.resolve(voice)
         if speed is not None:
-            _refuse_speed(speed)
+            refuse_speed(speed)
             utterance.manner.speed = speed
         utterance.manner.voice = resolved
-
-
-def _refuse_speed(speed: float) -> None:
-    if not MIN_SPEED <= speed <= MAX_SPEED:
-        raise InvalidRequest(
-            f"The speed is {speed:g}; it must be from {MIN_SPEED:g} to {MAX_SPEED:g}.",
-            param="speed",
-        )
 
 
 #: warms every path up: about as long as the largest window, with a word for espeak-ng
