@@ -88,7 +88,7 @@ function connectionChanged(why) {
   update();
 }
 
-/** @type {Record<import("./session.js").Activity, string>} */
+/** @type {Record<import("./hearing.js").Activity, string>} */
 const ACTIVITY = {
   idle: "Ready",
   starting: "Waiting for the first sound",

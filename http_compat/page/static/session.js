@@ -1,80 +1,41 @@
 // What the page does with the engine: speaks, follows, stops, and goes on after a break. No DOM.
 //
-// One stream is heard at a time, others wait in line. How much is fetched of them is the fetcher's, how much
-// text is sent the feeder's.
+// It joins the parts. What is heard and what waits is the hearing's, our own texts are the speaking's; how
+// much is fetched is the fetcher's, how much text is sent the feeder's.
 
-import { Lost, sentence } from "./connection.js";
 import { Feeder } from "./feeder.js";
 import { Fetcher } from "./fetcher.js";
-import { Place } from "./place.js";
-import { SAMPLE_RATE } from "./protocol.js";
+import { Hearing } from "./hearing.js";
+import { Speaking } from "./speaking.js";
 import { Speech, Stream } from "./stream.js";
 import { Text } from "./text.js";
 
 /** @typedef {import("./protocol.js").Message} Message */
 /** @typedef {import("./protocol.js").Frame} Frame */
 
-/** A text up to so many code points is sent in one message; a longer one in pieces. */
-const WHOLE = 4_000;
-
-/** Begins the keys of this page's streams. */
-const PAGE = `page-${crypto.randomUUID()}-`;
-
-/** Close code of an engine that stops; it ends its streams first, but not so long before. */
-const GOING_AWAY = 1001;
-const LEAVES_MS = 1_500;
-
-/** Streams of others that wait in line. */
-const LINE = 8;
-
-/**
- * What is going on.
- * @typedef {"idle" | "starting" | "filling" | "speaking" | "paused"} Activity
- */
-
-/**
- * A request for a stream.
- * @typedef {{speech: Speech, from: number, whole: boolean, stream?: Stream}} Begun
- */
+/** Between two looks at how much is fetched and sent. */
+const REGULATE_MS = 250;
 
 export class Session {
-  /** What is heard, or was last. @type {Stream | undefined} */
-  current;
   /** Whether all streams of everybody are followed. */
   listening = false;
   /** @type {Message | undefined} of the engine */
   ready;
   /** @type {Message[]} */
   voices = [];
-  /** Milliseconds from the wish to the first sound heard, of the current stream. @type {number | undefined} */
-  firstSoundMs;
   /** Since the page was opened. */
   gaps = 0;
-  underruns = 0;
 
   #connection;
-  #playback;
   /** Those that can still say something. @type {Map<number, Stream>} */
   #streams = new Map();
-  /** @type {Stream[]} */
-  #line = [];
-  /** Numbers of streams that are not to be heard any more. @type {Set<number>} */
+  /** Numbers of streams of others that are not to be heard any more. @type {Set<number>} */
   #dropped = new Set();
-  /** What is spoken, or is to be. @type {Speech | undefined} */
-  #speech;
-  /** Requests for a stream on their way, by its key. @type {Map<string, Begun>} */
-  #begun = new Map();
-  #keys = 0;
-  #starting = false;
-  #from = 0; // where in the speech
-  /** A stream of ours that another ended, or an engine that stops: that shows in a moment.
-   * @type {{stream: Stream, from: number, timer: ReturnType<typeof setTimeout>} | undefined} */
-  #ended;
-  #paused = false;
-  #counted = 0; // underruns of the current stream that are counted
+  #hearing;
+  /** @type {Speaking} */
+  #speaking;
   #feeder;
   #fetcher;
-  #place;
 
   /** Called when anything has changed but numbers. */
   onchange = () => {};
@@ -91,29 +52,42 @@ export class Session {
    */
   constructor(connection, playback) {
     this.#connection = connection;
-    this.#playback = playback;
-    this.#feeder = new Feeder(connection, () => this.#spoken());
+    this.#hearing = new Hearing(connection, playback, () => this.#speaking.starting);
+    this.#speaking = new Speaking(connection, this.#hearing, this.#streams);
+    this.#feeder = new Feeder(connection, () => this.#speaking.stream);
+    this.#fetcher = new Fetcher(connection, (stream) => this.#hearing.inHand(stream));
+    this.#hearing.onchange = () => this.onchange();
+    this.#hearing.onbegun = () => this.#begun();
+    this.#hearing.onheard = (stream) => this.#heard(stream);
+    this.#speaking.onchange = () => this.onchange();
+    this.#speaking.onnotice = (sentence) => this.onnotice(sentence);
+    this.#speaking.onended = (how) => this.onended(how);
     this.#feeder.onnotice = (sentence) => this.onnotice(sentence);
-    this.#fetcher = new Fetcher(connection, (stream) => this.#inHand(stream));
     this.#fetcher.onlost = (stream) => this.#lostTrack(stream);
-    this.#place = new Place(connection, playback);
     connection.onready = (ready) => this.#connected(ready);
     connection.onmessage = (message) => this.#told(message);
-    connection.onclose = (code) => this.#disconnected(code);
+    connection.onclose = (code) => this.#speaking.disconnected(code);
     connection.onframe = (frame) => this.#frame(frame);
-    playback.onreport = () => this.#reported();
-    playback.oncontext = () => this.onchange();
-    setInterval(() => this.#regulate(), 250);
+    setInterval(() => this.#regulate(), REGULATE_MS);
   }
 
-  /** @returns {Activity} */
   get activity() {
-    const { state, begun } = this.#playback;
-    const sounds = state === "filling" || state === "playing" || state === "paused";
-    if (!sounds && !this.#starting) return "idle";
-    if (this.#paused) return "paused";
-    if (state === "playing") return "speaking";
-    return begun && sounds ? "filling" : "starting";
+    return this.#hearing.activity;
+  }
+
+  /** What is heard, or was last. */
+  get current() {
+    return this.#hearing.current;
+  }
+
+  /** Milliseconds from the wish to the first sound heard, of the current stream. */
+  get firstSoundMs() {
+    return this.#hearing.firstSoundMs;
+  }
+
+  /** Since the page was opened. */
+  get underruns() {
+    return this.#hearing.underruns;
   }
 
   /** Characters of a text that the engine takes at most. */
@@ -138,15 +112,11 @@ export class Session {
       return undefined;
     }
     this.#leave();
-    this.#speech = new Speech(whole, { voice, speed, complete: !grows });
-    this.#speech.asked = performance.now();
-    this.firstSoundMs = undefined;
-    this.#paused = false;
-    if (this.#connection.state !== "open") {
-      this.#connection.open(); // at once, and the text follows
-    }
-    void this.#begin(this.#speech, 0);
-    return this.#speech;
+    const speech = new Speech(whole, { voice, speed, complete: !grows });
+    speech.asked = performance.now();
+    this.#hearing.firstSoundMs = undefined;
+    this.#speaking.speak(speech);
+    return speech;
   }
 
   /**
@@ -183,23 +153,15 @@ export class Session {
     if (this.activity === "idle") return;
     this.#leave();
     this.onended("Stopped.");
-    this.#next();
+    this.#hearing.next();
   }
 
   pause() {
-    if (this.activity === "idle" || this.#paused) return;
-    this.#paused = true;
-    this.#playback.pause();
-    this.#place.tell(this.current, this.#paused);
-    this.onchange();
+    this.#hearing.pause();
   }
 
   resume() {
-    if (!this.#paused) return;
-    this.#paused = false;
-    this.#playback.resume();
-    this.#place.tell(this.current, this.#paused);
-    this.onchange();
+    this.#hearing.resume();
   }
 
   /**
@@ -207,8 +169,9 @@ export class Session {
    * @param {{voice: string, speed: number}} manner
    */
   configure({ voice, speed }) {
-    if (!this.#speech || this.activity === "idle") return;
-    Object.assign(this.#speech, { voice, speed });
+    const { speech } = this.#speaking;
+    if (!speech || this.activity === "idle") return;
+    Object.assign(speech, { voice, speed });
     const stream = this.current;
     if (stream?.own && !stream.complete) {
       this.#connection.attempt({ type: "configure", stream: stream.number, voice, speed });
@@ -228,79 +191,62 @@ export class Session {
     } else {
       this.#connection.attempt({ type: "unsubscribe", stream: "*" });
       for (const stream of [...this.#streams.values()]) if (!stream.own) this.#drop(stream);
-      this.#line = this.#line.filter((stream) => stream.own);
+      this.#hearing.takeOut((stream) => !stream.own);
       if (this.current && !this.current.own && this.activity !== "idle") this.stop();
     }
     this.onchange();
   }
 
-  // --- a speech, from its text to its streams --------------------------------------------------------
+  /** The sound can begin: what came before the first click waits in line. */
+  opened() {
+    this.#hearing.next();
+  }
 
-  /**
-   * Opens a stream for what there is of a speech from a place on.
-   * @param {Speech} speech
-   * @param {number} from code point
-   */
-  async #begin(speech, from) {
-    this.#starting = true;
-    this.#from = from;
-    this.onchange();
-    const whole = speech.complete && speech.text.length - from <= WHOLE;
-    const manner = { voice: speech.voice, speed: speech.speed, marks: true };
-    const text = whole ? { type: "speak", text: speech.text.slice(from) } : { type: "open" };
-    // What is told of the stream may come before the answer; it is known by its key.
-    this.#keys += 1;
-    const key = `${PAGE}${this.#keys}`;
-    /** @type {Begun} */
-    const begun = { speech, from, whole };
-    this.#begun.set(key, begun);
-    try {
-      const { stream: number } = await this.#connection.ask({ ...text, ...manner, key });
-      const stream = begun.stream ?? this.#adopt(number, begun);
-      if (this.#speech !== speech) {
-        this.#drop(stream); // stopped meanwhile
-        return;
-      }
-      this.#starting = false;
-      this.#play(stream);
-    } catch (error) {
-      if (error instanceof Lost) {
-        if (begun.stream) this.#streams.delete(begun.stream.number);
-        return; // `#connected` begins anew
-      }
-      if (this.#speech !== speech) return;
-      this.#starting = false;
-      this.#speech = undefined;
-      this.onnotice(sentence(error));
-      this.onended("");
-      this.#next();
-    } finally {
-      this.#begun.delete(key);
+  /** Gives up what is heard or asked for, and is silent. */
+  #leave() {
+    const { current } = this;
+    this.#speaking.giveUp();
+    for (const stream of this.#hearing.takeOut(({ own }) => own)) this.#speaking.cancel(stream);
+    if (current && !current.complete) {
+      if (current.own) this.#speaking.cancel(current, this.#hearing.sample);
+      else this.#drop(current);
+      current.complete = true;
     }
+    this.#hearing.stop();
   }
 
   /**
-   * A stream of ours is there.
-   * @param {number} number
-   * @param {Begun} begun
+   * Wants no more of a stream of another's, and no sound of it.
+   * @param {Stream} stream
    */
-  #adopt(number, begun) {
-    const { speech, from, whole } = begun;
-    const stream = new Stream(number, speech, from);
-    stream.allSaid = whole;
-    speech.sent = whole ? speech.text.length : from;
-    begun.stream = stream;
-    this.#streams.set(number, stream);
-    return stream;
+  #drop(stream) {
+    this.#streams.delete(stream.number);
+    if (stream.complete) return;
+    this.#dropped.add(stream.number);
+    this.#connection.attempt({ type: "unsubscribe", stream: stream.number });
   }
 
-  /** The stream of what is spoken, if it can still say something. */
-  #spoken() {
-    const speech = this.#speech;
-    return speech && [...this.#streams.values()].find((stream) => stream.speech === speech);
+  // --- what is heard ---------------------------------------------------------------------------------
+
+  #begun() {
+    this.ontext();
+    this.onchange();
+    void this.#feeder.feed();
   }
 
-  // --- what the engine says --------------------------------------------------------------------------
+  /** @param {Stream} stream */
+  #heard(stream) {
+    if (stream.own) this.#speaking.speech = undefined;
+    this.onended(stream.samples ? "Finished." : "");
+  }
+
+  #regulate() {
+    for (const stream of this.#streams.values()) this.#fetcher.regulate(stream);
+    void this.#feeder.feed();
+    this.#feeder.keepAlive();
+  }
+
+  // --- a connection, and what is lost with one -------------------------------------------------------
 
   /** @param {Message} ready */
   #connected(ready) {
@@ -315,8 +261,8 @@ export class Session {
     // By their numbers, and before all of them: those would begin anew.
     for (const stream of this.#streams.values()) if (!stream.complete) this.#fetcher.follow(stream);
     if (this.listening) this.#connection.attempt({ type: "subscribe", stream: "*" });
-    if (this.#starting && this.#speech) void this.#begin(this.#speech, this.#from);
-    else void this.#feeder.feed();
+    this.#speaking.askAgain();
+    void this.#feeder.feed();
     this.onchange();
   }
 
@@ -325,37 +271,34 @@ export class Session {
     const lost = [...this.#streams.values()].filter((stream) => !stream.complete);
     this.#streams.clear();
     this.#dropped.clear();
-    for (const stream of lost) {
-      const goesOn = stream.own && stream.speech === this.#speech;
-      this.#lose(stream);
-      if (goesOn) this.#continue(stream, "The engine was started anew");
-      else if (stream === this.current) this.onnotice("The engine has lost the rest of this text.");
-    }
+    for (const stream of lost) this.#lose(stream, "The engine was started anew");
   }
 
   /**
-   * Has the rest of a stream of ours that is lost spoken in another one, which `#starting` asks for.
+   * The engine does not have a stream any more, though it goes on.
+   * @param {Stream} stream
+   */
+  #lostTrack(stream) {
+    this.#streams.delete(stream.number);
+    if (this.#lose(stream, "The connection was gone for too long")) this.#speaking.askAgain();
+  }
+
+  /**
+   * Nothing more will come of a stream: what came is heard, and the rest of ours is spoken in another one.
    * @param {Stream} stream
    * @param {string} why
-   * @param {number} [from] code point of the speech
+   * @returns {boolean} whether it is what we have spoken
    */
-  #continue(stream, why, from = stream.resumeAt) {
-    const speech = /** @type {Speech} */ (stream.speech);
-    if (speech.complete && from >= speech.text.length) return; // all of it came
-    this.#from = from;
-    speech.flushes = speech.flushes.filter((place) => place > from);
-    this.#starting = true;
-    this.onnotice(`${why}; reading goes on where it was cut off.`);
+  #lose(stream, why) {
+    stream.complete = true;
+    this.#hearing.finish(stream);
+    const spoken = stream.own && stream.speech === this.#speaking.speech;
+    if (spoken) this.#speaking.goOn(stream, why);
+    else if (stream === this.current) this.onnotice("The engine has lost the rest of this text.");
+    return spoken;
   }
 
-  /**
-   * Nothing more will come of a stream; what came is heard.
-   * @param {Stream} stream
-   */
-  #lose(stream) {
-    stream.complete = true;
-    this.#finishPushing(stream);
-  }
+  // --- what the engine says --------------------------------------------------------------------------
 
   /** @param {Message} message that is no answer */
   #told(message) {
@@ -374,25 +317,21 @@ export class Session {
     stream.note(message);
     switch (message.type) {
       case "stream.opened":
-        this.#next();
+        this.#hearing.next();
         break;
       case "segment":
         if (stream === this.current && !stream.own) this.ontext();
         void this.#feeder.feed();
         break;
       case "error":
-        stream.complete = true;
-        this.#streams.delete(number);
         if (stream === this.current || stream.own) this.onnotice(message.message);
-        this.#finishPushing(stream);
+        this.#over(stream);
         break;
       case "stream.cancelled":
         this.#cancelled(stream);
         break;
       case "stream.done":
-        stream.complete = true;
-        this.#finishPushing(stream);
-        this.#streams.delete(number);
+        this.#over(stream);
     }
   }
 
@@ -403,57 +342,42 @@ export class Session {
   }
 
   /**
-   * Somebody speaks: we, if the answer to our request is behind this, or another.
+   * Somebody speaks: we or another.
    * @param {Message} opened
    */
   #appeared(opened) {
-    const { stream: number, key = "" } = opened;
-    const ours = this.#begun.get(key);
-    if (ours) {
-      if (!ours.stream) this.#adopt(number, ours);
-    } else if (key.startsWith(PAGE)) {
-      this.#connection.attempt({ type: "cancel", stream: number }); // its request was repeated after a break
-    } else if (this.#dropped.has(number) || this.#line.length >= LINE || !this.listening) {
+    const number = opened.stream;
+    if (this.#speaking.appeared(opened)) return;
+    if (this.#dropped.has(number) || this.#hearing.full || !this.listening) {
       this.#connection.attempt({ type: "unsubscribe", stream: number });
-    } else {
-      const stream = new Stream(number);
-      this.#streams.set(number, stream);
-      this.#line.push(stream);
+      return;
     }
+    const stream = new Stream(number);
+    this.#streams.set(number, stream);
+    this.#hearing.wait(stream);
+  }
+
+  /**
+   * The engine has said all of a stream.
+   * @param {Stream} stream
+   */
+  #over(stream) {
+    stream.complete = true;
+    this.#streams.delete(stream.number);
+    this.#hearing.finish(stream);
   }
 
   /** @param {Stream} stream */
   #cancelled(stream) {
     this.#streams.delete(stream.number);
-    this.#line = this.#line.filter((other) => other !== stream);
+    this.#hearing.takeOut((other) => other === stream);
     stream.complete = true;
     if (stream !== this.current || this.activity === "idle") return;
-    const from = stream.base + (stream.at(this.#playback.heard).start ?? 0);
-    this.#playback.stop();
-    if (stream.own) {
-      const timer = setTimeout(() => this.#stoppedElsewhere(), LEAVES_MS);
-      this.#ended = { stream, from, timer };
-    } else {
-      this.onended("Stopped elsewhere.");
-    }
-    this.#next();
-  }
-
-  #stoppedElsewhere() {
-    this.#ended = undefined;
-    this.#speech = undefined;
-    this.onended("Stopped elsewhere.");
-    this.#next();
-  }
-
-  /** @param {number} code */
-  #disconnected(code) {
-    if (!this.#ended || code !== GOING_AWAY) return;
-    const { stream, from, timer } = this.#ended;
-    clearTimeout(timer);
-    this.#ended = undefined;
-    this.#continue(stream, "The engine was stopped", from);
-    this.onchange();
+    const from = stream.base + (stream.at(this.#hearing.sample).start ?? 0);
+    this.#hearing.cut();
+    if (stream.own) this.#speaking.cancelled(stream, from);
+    else this.onended("Stopped elsewhere.");
+    this.#hearing.next();
   }
 
   /** @param {Frame} frame */
@@ -462,143 +386,7 @@ export class Session {
     const before = stream?.gaps ?? 0;
     if (!stream?.take(frame)) return;
     this.gaps += stream.gaps - before;
-    if (stream === this.current) this.#playback.push(frame.pcm, frame.sample);
-    else stream.waiting.push(frame);
-    if (frame.last) this.#finishPushing(stream);
+    this.#hearing.push(stream, frame);
     this.#fetcher.regulate(stream);
-  }
-
-  // --- what is heard ---------------------------------------------------------------------------------
-
-  /** Plays the next one in line, if there is none. */
-  #next() {
-    this.onchange();
-    if (this.#starting || this.activity !== "idle" || !this.#playback.opened) return;
-    const stream = this.#line.shift();
-    if (stream) this.#play(stream);
-  }
-
-  /** The sound can begin: what came before the first click waits in line. */
-  opened() {
-    this.#next();
-  }
-
-  /** @param {Stream} stream */
-  #play(stream) {
-    if (this.activity !== "idle") {
-      // It goes on with what plays, of which what came is heard first.
-      const place = this.#line.findIndex((other) => other.speech !== stream.speech);
-      this.#line.splice(place < 0 ? this.#line.length : place, 0, stream);
-      return;
-    }
-    this.current = stream;
-    this.#counted = 0;
-    this.#place.begin();
-    if (!stream.own) this.firstSoundMs = undefined;
-    this.#playback.begin();
-    if (this.#paused) this.#playback.pause();
-    for (const frame of stream.waiting) this.#playback.push(frame.pcm, frame.sample);
-    stream.waiting = [];
-    this.#finishPushing(stream);
-    this.ontext();
-    this.onchange();
-    void this.#feeder.feed();
-  }
-
-  /** @param {Stream} stream */
-  #finishPushing(stream) {
-    if (stream.complete && stream === this.current) this.#playback.end();
-  }
-
-  #reported() {
-    const stream = this.current;
-    if (!stream) return;
-    const { state, underruns, begun } = this.#playback;
-    this.underruns += underruns - this.#counted;
-    this.#counted = underruns;
-    if (begun && this.firstSoundMs === undefined && stream.speech) {
-      const heardAt = performance.now() + this.#playback.latency * 1000;
-      this.firstSoundMs = heardAt - stream.speech.asked;
-    }
-    this.#place.tell(this.current, this.#paused);
-    if (state === "drained") this.#drained(stream);
-    this.onchange();
-  }
-
-  /** @param {Stream} stream */
-  #drained(stream) {
-    this.#playback.stop();
-    const goesOn = this.#starting || this.#line[0]?.speech === stream.speech;
-    if (!stream.own || !goesOn) {
-      if (stream.own) this.#speech = undefined;
-      this.onended(stream.samples ? "Finished." : "");
-    }
-    this.#next();
-  }
-
-  /** Gives up what is heard or asked for, and is silent. */
-  #leave() {
-    const stream = this.current;
-    clearTimeout(this.#ended?.timer);
-    this.#ended = undefined;
-    this.#starting = false;
-    this.#paused = false;
-    this.#speech = undefined;
-    this.#line = this.#line.filter((other) => !other.own || this.#drop(other));
-    if (!stream) return;
-    if (stream.own && !stream.complete) {
-      const played_samples = Math.min(this.#playback.heard, stream.samples);
-      this.#connection.attempt({ type: "cancel", stream: stream.number, played_samples });
-      this.#streams.delete(stream.number);
-    } else if (!stream.complete) {
-      this.#drop(stream);
-    }
-    stream.complete = true;
-    this.#playback.stop();
-  }
-
-  /**
-   * Wants no more of a stream, and no sound of it.
-   * @param {Stream} stream
-   * @returns {false}
-   */
-  #drop(stream) {
-    this.#streams.delete(stream.number);
-    if (!stream.complete) {
-      this.#dropped.add(stream.number);
-      this.#connection.attempt({ type: stream.own ? "cancel" : "unsubscribe", stream: stream.number });
-    }
-    return false;
-  }
-
-  // --- how much is fetched ---------------------------------------------------------------------------
-
-  /** @param {Stream} stream */
-  #inHand(stream) {
-    if (stream !== this.current) {
-      return stream.waiting.reduce((sum, frame) => sum + frame.pcm.length, 0);
-    }
-    return (this.#playback.bufferedMs / 1000) * SAMPLE_RATE;
-  }
-
-  #regulate() {
-    for (const stream of this.#streams.values()) this.#fetcher.regulate(stream);
-    void this.#feeder.feed();
-    this.#feeder.keepAlive();
-  }
-
-  /**
-   * The engine does not have a stream any more: ours is spoken on in another one.
-   * @param {Stream} stream
-   */
-  #lostTrack(stream) {
-    this.#streams.delete(stream.number);
-    this.#lose(stream);
-    if (!stream.speech || stream.speech !== this.#speech) {
-      if (stream === this.current) this.onnotice("The engine has lost the rest of this text.");
-      return;
-    }
-    this.#continue(stream, "The connection was gone for too long");
-    if (this.#starting) void this.#begin(stream.speech, this.#from);
   }
 }
