@@ -1,68 +1,164 @@
-"""`python -m bench [NAME …]`: runs scenarios, prints tables, keeps the raw numbers as JSON.
+"""`python -m bench [NAME …]`: runs scenarios, prints tables, keeps the raw numbers, writes a report.
 
 A scenario is a module in `bench/scenarios/` with `async def run(Options) -> Report`; its name is
-the module's.
+the module's. What else can be asked for is a command, `python -m bench check` for one: a function
+here, or one of another module that is given to `app.command`.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import trio
 import typer
+from msgspec import to_builtins
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
-from bench import scenarios
-from bench.report import Options, Report, Row
+from bench import kept, machine, ratios, scenarios, summary
+from bench.report import Options, Report, Row, cell
+from bench.summary import Finished
 from engine.errors import EngineError, InvalidRequest, SetupError
 
-RESULTS = Path(__file__).parent / "results"
-NAMES = sorted(module.name for module in pkgutil.iter_modules(scenarios.__path__))
+NAMES = summary.in_order(sorted(module.name for module in pkgutil.iter_modules(scenarios.__path__)))
+
+#: what `--quick` repeats everything
+QUICK = 3
+
+#: of `python -m bench` without a command
+DEFAULT = "measure"
 
 
-def main(
-    names: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(NAMES)}")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="repeats; the median is shown")] = 7,
-    quick: Annotated[bool, typer.Option("--quick", help="two rounds")] = False,
-    engines: Annotated[str, typer.Option(help="engines to compare, with commas; all")] = "",
-    threads: Annotated[int, typer.Option(min=0, help="inference threads; 0: all cores")] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers")] = None,
-    plot_file: Annotated[Path | None, typer.Option("--plot", help="draw the numbers")] = None,
-) -> None:
-    """Measures; every table names the machine and what was running beside it."""
-    console = Console()
-    chosen = tuple(filter(None, (name.strip() for name in engines.split(","))))
+class _Commands(typer.core.TyperGroup):
+    """Commands; what begins with none of them is for `measure`, as the names of scenarios are."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Puts the command in front that is meant."""
+        if not args or args[0] not in {*self.commands, "--help"}:
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=_Commands, add_completion=False, pretty_exceptions_enable=False)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What went wrong is one sentence, and the exit status 1."""
     try:
-        for name in _checked(names or NAMES, json_file, plot_file):
-            scenario = importlib.import_module(f"bench.scenarios.{name}")
-            with console.status(name) as status:
-                options = Options(
-                    rounds=2 if quick else rounds,
-                    engines=chosen,
-                    threads=threads,
-                    tell=partial(_tell, status, name),
-                )
-                report = trio.run(partial(scenario.run, options))
-            _show(console, name, scenario, report)
-            _keep(console, name, report)
-            if json_file is not None:
-                _write(json_file, report.document)
-            if plot_file is not None and report.plot is not None:
-                report.plot(plot_file)
+        yield
     except EngineError as error:
         print(error.message, file=sys.stderr)
         sys.exit(1)
+
+
+@app.command()
+def measure(
+    names: Annotated[list[str] | None, typer.Argument(help=f"of {', '.join(NAMES)}")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="repeats; the median is shown")] = 7,
+    quick: Annotated[bool, typer.Option("--quick", help="less of everything")] = False,
+    engines: Annotated[str, typer.Option(help="engines to compare, with commas; all")] = "",
+    threads: Annotated[int, typer.Option(min=0, help="inference threads; 0: all cores")] = 0,
+    seed: Annotated[int, typer.Option(help="of orders and made-up texts")] = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers")] = None,
+    plot_file: Annotated[Path | None, typer.Option("--plot", help="draw the numbers")] = None,
+) -> None:
+    """Measures scenarios, all if none is named; tables name the machine and what ran beside it."""
+    options = Options(
+        rounds=QUICK if quick else rounds,
+        engines=tuple(filter(None, (name.strip() for name in engines.split(",")))),
+        threads=threads,
+        seed=seed,
+        quick=quick,
+    )
+    console, run = Console(), kept.new_run()
+    with _told():
+        chosen = _checked(names or NAMES, json_file, plot_file)
+        about = machine.record()
+        finished = [_finished(console, run, name, options) for name in chosen]
+        report = finished[0].report
+        if json_file is not None and report is not None:
+            kept.write(json_file, report.document)
+        if plot_file is not None and report is not None and report.plot is not None:
+            report.plot(plot_file)
+        if any(one.report for one in finished):
+            told = {"seed": seed, "rounds": options.rounds, "quick": cell(quick)}
+            about |= {"load_after": machine.load(), **told}
+            file = kept.FOLDER / f"report-{run}.md"
+            file.write_text(summary.markdown(run, about, finished))
+            console.print(f"report: {kept.shown(file)}")
+        if failures := [f"{one.name}: {one.failure}" for one in finished if one.failure]:
+            raise SetupError("\n".join(failures))
+
+
+@app.command()
+def compare(
+    one: Annotated[str, typer.Argument(help="a file of numbers, or the time of a run")],
+    other: Annotated[str, typer.Argument(help="another")],
+) -> None:
+    """Compares the ratios of two runs: A, B, and B by A; lower is better."""
+    with _told():
+        rows = ratios.compared(kept.read(one).ratios, kept.read(other).ratios)
+        if not rows:
+            raise InvalidRequest(f"{one} and {other} have no ratio in common.")
+        Console().print(_table(rows))
+
+
+@app.command()
+def check(
+    run: Annotated[str, typer.Argument(help="a file of numbers, or the time of a run; last")] = "",
+) -> None:
+    """Compares a run's ratios with the baseline; exits with 1 if one has become worse."""
+    with _told():
+        known, found = kept.baseline(), kept.read(run) if run else kept.latest()
+        if known.quick != found.quick:
+            which = "quick runs" if known.quick else "full runs"
+            raise InvalidRequest(f"The baseline is of {which}, and {found.name} is none.")
+        watched = {name: known.ratios[name] for name in known.ratios if name in found.ratios}
+        if not watched:
+            raise InvalidRequest(f"{found.name} has no ratio that the baseline knows.")
+        worse = list(ratios.regressions(found.ratios, watched))
+        for sentence in worse:
+            print(sentence, file=sys.stderr)
+        print(f"{found.name}: {len(watched) - len(worse)} of {len(watched)} ratios as they were.")
+        if worse:
+            sys.exit(1)
+
+
+@app.command()
+def baseline(
+    runs: Annotated[list[str], typer.Argument(help="times of honest runs, at least three")],
+) -> None:
+    """Makes the baseline anew, of runs of the same code: ratios, and how far they scatter."""
+    with _told():
+        if len(runs) < 3:
+            raise InvalidRequest("A baseline needs three runs, or nothing is known of its scatter.")
+        found = [kept.read(run) for run in runs]
+        if len({one.quick for one in found}) > 1:
+            raise InvalidRequest("Quick runs and full ones have other ratios: take one kind.")
+        made = ratios.baseline([one.ratios for one in found])
+        if not made.known:
+            raise InvalidRequest("No ratio is the same in these runs; is the machine busy?")
+        for name, tolerance in made.unfit.items():
+            print(f"not watched, it scatters too much ({tolerance:.0%}): {name}")
+        document = kept.Provenance(
+            ratios=dict(made.known),
+            machine=dict(found[-1].machine),
+            runs=[one.name for one in found],
+            quick=found[0].quick,
+        )
+        kept.write(kept.BASELINE, to_builtins(document))
+        print(f"{len(made.known)} ratios: {kept.shown(kept.BASELINE)}")
 
 
 def _checked(names: list[str], json_file: Path | None, plot_file: Path | None) -> list[str]:
@@ -76,35 +172,67 @@ def _checked(names: list[str], json_file: Path | None, plot_file: Path | None) -
     return names
 
 
+def _finished(console: Console, run: str, name: str, options: Options) -> Finished:
+    """Runs a scenario, shows what it found and keeps it; a failure is only told."""
+    scenario = importlib.import_module(f"bench.scenarios.{name}")
+    paragraphs = (scenario.__doc__ or "").split("\n\n")
+    about = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    before, began_s = machine.record(), time.monotonic()
+    try:
+        with console.status(name) as status:
+            asked = replace(options, tell=partial(_tell, status, name))
+            report = trio.run(partial(scenario.run, asked))
+    except EngineError as error:
+        return Finished(name, about, failure=error.message)
+    took_s = time.monotonic() - began_s
+    _show(console, name, about, report)
+    plot = _drawn(report, f"{name}-{run}")
+    file = kept.keep(
+        name,
+        run,
+        {
+            **report.document,
+            "notes": list(report.notes),
+            **report.raw,
+            "ratios": {what: list(values) for what, values in report.ratios.items()},
+            "machine": {**report.document.get("machine", {}), **before},
+            "load_after": machine.load(),
+            "seed": options.seed,
+            "rounds": options.rounds,
+            "quick": options.quick,
+            "took_s": round(took_s, 1),
+        },
+    )
+    console.print(f"raw numbers: {kept.shown(file)}", style="dim")
+    return Finished(name, about, report, plot=plot, took_s=took_s)
+
+
 def _tell(status: Status, name: str, doing: str) -> None:
     status.update(f"{name}: {doing}")
 
 
-def _show(console: Console, name: str, scenario: ModuleType, report: Report) -> None:
+def _drawn(report: Report, stem: str) -> str | None:
+    """Draws the plot beside the report; gives the name of the one that it shows."""
+    if report.plot is None:
+        return None
+    kept.FOLDER.mkdir(exist_ok=True)
+    with suppress(SetupError):  # without matplotlib there are still tables
+        for suffix in (".png", ".svg"):
+            report.plot(kept.FOLDER / f"{stem}{suffix}")
+        return f"{stem}.svg"
+    return None
+
+
+def _show(console: Console, name: str, about: str, report: Report) -> None:
     console.rule(name)
-    for paragraph in (scenario.__doc__ or "").split("\n\n"):
-        console.print(" ".join(paragraph.split()), highlight=False)
+    console.print(about, highlight=False)
     if report.rows:
         console.print(_table(report.rows))
     for note in report.notes:
         console.print(note, highlight=False)
-    about = report.document.get("machine", {})
-    shown = ", ".join(f"{key} {value}" for key, value in about.items() if key != "engines")
-    console.print(shown, style="dim", markup=False, highlight=False)
-
-
-def _keep(console: Console, name: str, report: Report) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    _write(file, {**report.document, "notes": list(report.notes), **report.raw})
-    console.print(f"raw numbers: {file.relative_to(RESULTS.parent.parent)}", style="dim")
-
-
-def _write(file: Path, document: object) -> None:
-    try:
-        file.write_text(json.dumps(document, indent=1) + "\n")
-    except OSError as error:
-        raise SetupError(f"{file} cannot be written: {error.strerror}.") from None
+    shown = report.document.get("machine", {})
+    told = ", ".join(f"{key} {value}" for key, value in shown.items() if key != "engines")
+    console.print(told, style="dim", markup=False, highlight=False)
 
 
 def _table(rows: Sequence[Row]) -> Table:
@@ -112,17 +240,9 @@ def _table(rows: Sequence[Row]) -> Table:
     for number, key in enumerate(rows[0]):
         table.add_column(key.replace("_", "\n"), no_wrap=number == 0)
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(cell(value) for value in row.values()))
     return table
 
 
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    app()

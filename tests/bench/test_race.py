@@ -18,7 +18,6 @@ from bench.scenarios import first_audio, throughput
 from bench.workers.protocol import Meter
 from engine import config
 from engine.errors import InvalidRequest, SetupError
-from tests.support.processes import run_module
 
 TEXTS = ("one two", "one two three four")
 KEYS = [
@@ -232,19 +231,3 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size > 1000
     with pytest.raises(SetupError, match="cannot be written"):
         plot.first_audio(rows, tmp_path / "none" / "a.png")
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (["speed"], "There is no scenario 'speed'"),
-        (["first_audio", "throughput", "--json", "x.json"], "name just one"),
-        (["first_audio", "--json", "none/x.json"], "no folder for none/x.json"),
-        (["first_audio", "--engines", "theirs"], "There is no engine 'theirs'"),
-    ],
-)
-def test_the_command_refuses_in_one_sentence(args: list[str], says: str) -> None:
-    done = run_module("bench", *args)
-    assert done.returncode == 1
-    (line,) = done.stderr.strip().splitlines()
-    assert says in line

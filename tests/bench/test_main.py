@@ -1,0 +1,187 @@
+"""The commands: runs are kept, reported, compared and checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from bench import __main__ as command
+from bench import kept, summary
+from bench.report import Options, Report, at_most
+from bench.summary import Finished
+from engine.errors import SetupError
+from tests.support.processes import run_module
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A results folder, and a baseline, of its own."""
+    results = tmp_path / "bench" / "results"
+    results.mkdir(parents=True)
+    monkeypatch.setattr(kept, "FOLDER", results)
+    monkeypatch.setattr(kept, "BASELINE", results.parent / "baseline.json")
+    return results
+
+
+def bench(*args: str) -> Result:
+    return CliRunner().invoke(command.app, list(args))
+
+
+def a_run(number: int, ratio: float, *, quick: bool = True) -> str:
+    run = f"20261129-0000{number:02}"
+    document = {"ratios": {"a": [ratio, ratio * 1.01]}, "machine": {"cores": 2}, "quick": quick}
+    kept.keep("throughput", run, document)
+    return run
+
+
+@pytest.fixture
+def honest() -> list[str]:
+    return [a_run(number, ratio) for number, ratio in enumerate((0.6, 0.61, 0.59))]
+
+
+def test_a_slow_down_is_one_sentence_and_exit_status_1(honest: list[str]) -> None:
+    made = bench("baseline", *honest)
+    assert made.exit_code == 0, made.output
+    assert kept.baseline().runs == honest
+    last = bench("check")  # the last run is an honest one
+    assert (last.exit_code, last.stdout) == (0, f"{honest[-1]}: 1 of 1 ratios as they were.\n")
+    slow = bench("check", a_run(7, 0.72))
+    assert slow.exit_code == 1
+    (sentence,) = slow.stderr.splitlines()
+    assert sentence.startswith("throughput: a is 0.724 and was 0.603: 20% more")
+    assert bench("check", a_run(8, 0.5)).exit_code == 0
+
+
+def test_runs_and_files_are_compared(honest: list[str], folder: Path) -> None:
+    slow = a_run(7, 1.2)
+    done = bench("compare", honest[0], str(folder / f"throughput-{slow}.json"))
+    assert done.exit_code == 0, done.output
+    row = next(line for line in done.stdout.splitlines() if "throughput: a" in line)
+    assert row.replace("│", "").split() == ["throughput:", "a", "0.603", "1.21", "2", "worse"]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["speed"], "There is no scenario 'speed'"),
+        (["first_audio", "throughput", "--json", "x.json"], "name just one"),
+        (["first_audio", "--json", "none/x.json"], "no folder for none/x.json"),
+        (["first_audio", "--engines", "theirs"], "There is no engine 'theirs'"),
+        (["check"], "There is no baseline; python -m bench baseline makes one."),
+        (["compare", "x", "y"], "There is neither a file x nor a run of that time."),
+        (["baseline", "20261129-000000", "20261129-000001"], "A baseline needs three runs"),
+        (["baseline", "20261129-000000", "20261129-000001", "20261129-000009"], "take one kind"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(honest: list[str], args: list[str], says: str) -> None:
+    a_run(9, 0.6, quick=False)
+    done = bench(*args)
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert says in line
+
+
+def test_a_full_run_is_not_checked_against_quick_ones(honest: list[str]) -> None:
+    bench("baseline", *honest)
+    done = bench("check", a_run(9, 0.6, quick=False))
+    assert done.exit_code == 1
+    assert "The baseline is of quick runs" in done.stderr
+
+
+def test_a_damaged_baseline_is_named(honest: list[str]) -> None:
+    kept.BASELINE.write_text("{")
+    done = bench("check")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("bench/baseline.json cannot be read:")
+
+
+def test_it_is_a_program() -> None:
+    done = run_module("bench", "speed")
+    assert done.returncode == 1
+    assert "There is no scenario 'speed'" in done.stderr
+
+
+# --- a run --------------------------------------------------------------------------------------
+
+
+def draw(file: Path) -> None:
+    file.write_text("drawn")
+
+
+class Scenario:
+    """Counts.
+
+    The second paragraph.
+    """
+
+    asked: Options
+
+    @classmethod
+    async def run(cls, options: Options) -> Report:
+        cls.asked = options
+        options.tell("counting")
+        return Report(
+            rows=[{"what": "a|b", "value": 1.5, "ok": True, "none": None}],
+            document={"rows": [1], "machine": {"threads": 2, "cores": 0}},
+            notes=[at_most("ms", 2, 3), at_most("MB", 9, 3)],
+            raw={"single": [1, 2]},
+            ratios={"ours / theirs": [0.5, 0.7, 0.6]},
+            plot=draw,
+        )
+
+
+class Broken:
+    """Fails."""
+
+    @staticmethod
+    async def run(options: Options) -> Report:
+        raise SetupError("There is no model.")
+
+
+def test_a_run_is_kept_and_reported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    made = {"bench.scenarios.throughput": Scenario, "bench.scenarios.startup": Broken}
+    monkeypatch.setattr("importlib.import_module", made.get)
+    monkeypatch.setattr(kept, "new_run", lambda: "20261129-000000")
+    done = bench("throughput", "startup", "--quick", "--seed", "5")
+    assert done.exit_code == 1
+    assert done.stderr == "startup: There is no model.\n"
+    assert "report: bench/results/report-20261129-000000.md" in done.stdout
+    assert (Scenario.asked.quick, Scenario.asked.seed) == (True, 5)
+    document = json.loads((folder / "throughput-20261129-000000.json").read_text())
+    assert document["ratios"] == {"ours / theirs": [0.5, 0.7, 0.6]}
+    assert (document["rows"], document["single"], document["seed"]) == ([1], [1, 2], 5)
+    machine = document["machine"]
+    assert machine["threads"] == 2
+    assert machine["cores"] > 0
+    assert {"python", "onnxruntime", "numpy", "load_1min", "cpu"} <= set(machine)
+    assert document["load_after"] >= 0
+    report = (folder / "report-20261129-000000.md").read_text()
+    assert "| Throughput | throughput | 1 | 1 |" in report
+    assert "| Startup | could not be run: startup | 0 | 0 |" in report
+    assert "| Memory | not measured | 0 | 0 |" in report
+    assert "Counts.\n\nThe second paragraph.\n" in report
+    assert r"| a\|b | 1.5 | yes | – |" in report
+    assert "| ours / theirs | 0.6 | 3 |" in report
+    assert "![throughput](throughput-20261129-000000.svg)" in report
+    for suffix in ("svg", "png"):
+        assert (folder / f"throughput-20261129-000000.{suffix}").read_text() == "drawn"
+
+
+def test_the_report_has_seven_validations_in_order() -> None:
+    finished = [Finished(name, "About.", Report([], {})) for name in command.NAMES]
+    lines = summary.markdown("now", {"cores": 2}, finished).splitlines()
+    titles = [line for line in lines if line.startswith("## ")]
+    assert titles == [
+        "## Validation 1 of 7: First audio",
+        "## Validation 2 of 7: Throughput",
+        "## Validation 3 of 7: Concurrency",
+        "## Validation 4 of 7: G2P",
+        "## Validation 5 of 7: Memory",
+        "## Validation 6 of 7: Startup",
+        "## Validation 7 of 7: Stability",
+        "## Also measured",
+    ]
+    assert [line[4:] for line in lines if line.startswith("### ")] == command.NAMES
