@@ -162,20 +162,38 @@ async def test_who_hangs_up_is_not_spoken_for_and_bytes_are_no_harm(settings: Se
     assert "Traceback" not in "".join(running.told)
 
 
-async def test_without_an_engine_there_is_an_answer() -> None:
-    async def describe(client: AsyncTcpClient) -> Error:
-        await write(client, Describe())
-        event = await client.read_event()
-        assert event is not None
-        return Error.from_event(event)
+async def test_without_an_engine_or_with_one_that_refuses_us_there_is_an_answer(
+    settings: Settings,
+) -> None:
+    async def refused(asks: Describe | Synthesize | SynthesizeStart, port: int) -> str:
+        async def talk(client: AsyncTcpClient) -> Error:
+            await write(client, asks)
+            event = await client.read_event()
+            assert event is not None
+            return Error.from_event(event)
 
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # taken and not listened to
-        engine_port = str(nobody.getsockname()[1])
-        with started("http_compat.wyoming", "--port", "0", "--engine-port", engine_port) as running:
-            error = await in_asyncio(describe, await port_of(running))
-    assert error.code == "not_ready"
-    assert "make up" in error.text
+        error = await in_asyncio(talk, port)
+        assert error.code == "not_ready"
+        return error.text
+
+    nobody = trio.socket.socket()
+    await nobody.bind(("127.0.0.1", 0))  # taken and not listened to
+    engine_port = str(nobody.getsockname()[1])
+    with (
+        nobody,
+        trio.fail_after(60),
+        started("http_compat.wyoming", "--port", "0", "--engine-port", engine_port) as running,
+    ):
+        port = await port_of(running)
+        assert "make up" in await refused(Describe(), port)
+        nobody.listen()
+        engine = EngineServer(ToneVoice(), ToneVoice(), settings, "another-token-than-we-have")
+        async with trio.open_nursery() as nursery:
+            await nursery.start(engine.serve, [trio.SocketListener(nobody)])
+            for asks in (Describe(), Synthesize("One."), SynthesizeStart()):
+                assert "start them with the same settings" in await refused(asks, port)
+            nursery.cancel_scope.cancel()
+        await trio.to_thread.run_sync(running.until, "refuses the token of this server")
 
 
 def test_a_taken_port_is_one_sentence() -> None:
