@@ -15,6 +15,7 @@ from functools import partial
 import httpx
 import trio
 
+from engine.config import Settings
 from engine.process import open_listeners
 from engine.request import LiveRequest, Speak, SpeakLive, SpeechRequest, Stream
 from tests.support.access import TOKEN
@@ -82,11 +83,14 @@ def live(speak: Speak) -> SpeakLive:
 
 
 @asynccontextmanager
-async def engine(speak: Speak, voice: ToneVoice) -> AsyncIterator[int]:
+async def engine(
+    speak: Speak, voice: ToneVoice, settings: Settings | None = None
+) -> AsyncIterator[int]:
     """The engine's own server on a free port, with a fake voice."""
+    settings = settings or defaults()
     listeners = await open_listeners("127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
-        await nursery.start(EngineServer(live(speak), voice, defaults(), TOKEN).serve, listeners)
+        await nursery.start(EngineServer(live(speak), voice, settings, TOKEN).serve, listeners)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 

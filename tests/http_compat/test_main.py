@@ -71,12 +71,14 @@ async def test_an_engine_that_is_loading(mock_clock: MockClock) -> None:
 async def test_an_engine_with_another_token_is_no_fault_of_the_client() -> None:
     """A 401 would be about the key in the request."""
     voice = ToneVoice()
-    async with engine(voice, voice) as port:
+    exposed = defaults(host="0.0.0.0", token=TOKEN)  # so that it does not tell everybody how it is
+    async with engine(voice, voice, exposed) as port:
         remote = RemoteEngine(f"ws://127.0.0.1:{port}/", "another-token-than-the-engine-has")
         policy = security.policy(defaults(), port=PORT, token=TOKEN)
         app = create_app(remote.speak, remote.voices, remote, settings=defaults(), policy=policy)
         for method, path in (
             ("POST", SPEECH), ("GET", "/v1/audio/voices"), ("POST", "/session-reset"),
+            ("GET", "/ready"), ("GET", "/session-status"),
         ):  # fmt: skip
             with capture_logs() as logs:
                 reply = await ask(app, method, path, JSON, b'{"input": "One."}')
