@@ -16,9 +16,9 @@
 
     what HTTP itself refuses: 403 404 405 408 413 415, see `REFUSED`
 
-Clients retry 408, 409, 429 and 5xx by themselves, each time with a whole synthesis: where that
-cannot help, `x-should-retry: false` stops them; where it can, or an error says so itself,
-`Retry-After` says when.
+Clients retry 408, 409, 429 and 5xx by themselves, each time with a whole synthesis, unless
+`x-should-retry` says that it cannot help. It is `true` where it can, or an error has a time for it;
+`Retry-After` is that time.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def refusal(status: int, message: str | None = None) -> Answer:
     )
     detail = Detail(message=message or usual, type=rule.type, param=None, code=rule.code)
     # A body that came too slowly may come in time at the next try.
-    return Answer(status, detail, {} if status == 408 else _NO_RETRY)
+    return Answer(status, detail, _RETRY if status == 408 else _NO_RETRY)
 
 
 def unknown_model(name: str) -> Answer:
@@ -166,13 +166,15 @@ def unknown_model(name: str) -> Answer:
     return Answer(404, detail, _NO_RETRY)
 
 
+_RETRY = {"x-should-retry": "true"}
 _NO_RETRY = {"x-should-retry": "false"}
 
 
 def _retry_headers(error: EngineError) -> Mapping[str, str]:
     if error.retry_after_ms is None:
-        return {"Retry-After": str(RETRY_AFTER_S)} if error.retryable else _NO_RETRY
+        return {**_RETRY, "Retry-After": str(RETRY_AFTER_S)} if error.retryable else _NO_RETRY
     return {
+        **_RETRY,
         "Retry-After": str(max(1, math.ceil(error.retry_after_ms / 1000))),
         "retry-after-ms": str(error.retry_after_ms),
     }
