@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.request import VoiceInfo
@@ -74,6 +76,28 @@ async def test_nothing_sticks_out(page: Page, width: int) -> None:
         assert await page.evaluate(f"Math.max(...{edges})") <= width
 
 
+#: the colours of the dot at the top: connected, and not any more
+DOTS = """
+(() => {
+  const top = document.querySelector("#connection");
+  return ["open", "waiting"].map((state) => {
+    top.dataset.state = state;
+    return getComputedStyle(top, "::before").backgroundColor;
+  });
+})()
+"""
+
+
+def _contrast(one: str, other: str) -> float:
+    """Of two colours, as axe reckons it for letters; it does not look at what a style draws."""
+    lights = []
+    for colour in (one, other):
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        lights.append(sum(np.multiply(linear, (0.2126, 0.7152, 0.0722))) + 0.05)
+    return max(lights) / min(lights)
+
+
 async def test_light_and_dark_are_the_users_choice(page: Page) -> None:
     async with staged() as stage:
         await page.go(stage.url)
@@ -81,6 +105,10 @@ async def test_light_and_dark_are_the_users_choice(page: Page) -> None:
         for scheme in ("light", "dark"):
             await page.looks(width=1000, height=800, scheme=scheme)
             seen.append(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            calm, lost = await page.evaluate(DOTS)
+            assert (
+                min(_contrast(dot, seen[-1]) for dot in (calm, lost)) >= 3
+            )  # as WCAG has it for signs
         assert seen == ["rgb(246, 244, 239)", "rgb(23, 22, 20)"]
 
 

@@ -149,6 +149,57 @@ async def test_languages_have_names(page: Page, code: str, name: str) -> None:
     assert found == name
 
 
+async def test_a_page_that_came_by_https_goes_to_the_engine_by_wss(page: Page) -> None:
+    async with staged() as stage:
+        await page.go(stage.url)
+        found = await page.evaluate(
+            'import("/page/connection.js").then(({addressFor}) =>'
+            ' ["http:", "https:"].map((page) => addressFor(page, "ws://tts.example:8881/")))'
+        )
+    assert found == ["ws://tts.example:8881/", "wss://tts.example:8881/"]
+
+
+#: the worklet's player without its audio thread: `plays(s)` has it play so many seconds, ten in hand
+PLAYER = """
+(async () => {
+  let Player;
+  const put = { sampleRate: 24000, currentFrame: 0, registerProcessor: (_, kind) => (Player = kind) };
+  Object.assign(globalThis, put, { AudioWorkletProcessor: class { port = { postMessage() {} } } });
+  await import("/page/worklet.js");
+  const player = new Player();
+  const tell = (type, pcm) => player.port.onmessage({ data: { type, generation: 1, pcm } });
+  const push = () => tell("push", new Int16Array(48000).fill(1)); // 375 blocks
+  tell("begin");
+  for (let s = 0; s < 10; s += 2) push();
+  const out = new Float32Array(128);
+  globalThis.plays = (seconds) => {
+    let loud = 0;
+    for (let block = 0; block < 187.5 * seconds; block += 1, currentFrame += 128) {
+      if (block % 375 === 0) push();
+      out.fill(0);
+      player.process([], [[out]]);
+      loud += out.every((value) => value === 1 / 32768);
+    }
+    return loud;
+  };
+})()
+"""
+
+
+async def test_who_plays_for_long_needs_no_more_memory(page: Page) -> None:
+    """Neither sound nor anything else is kept on the audio thread, not a word for each block."""
+    async with staged() as stage:
+        await page.go(stage.url)
+        await page.evaluate(PLAYER)
+        used = []
+        for seconds in (60, 300):
+            assert await page.evaluate(f"plays({seconds})") == seconds * 187.5
+            await page.ask("HeapProfiler.collectGarbage")
+            heap = await page.ask("Runtime.getHeapUsage")
+            used.append(heap["usedSize"] + heap["backingStorageSize"])
+    assert used[1] - used[0] < 100_000, used
+
+
 @pytest.mark.skipif(
     not (RAYCAST / "node_modules" / ".bin" / "tsc").exists(),
     reason="TypeScript is missing; `make test` installs it where it can",

@@ -41,6 +41,17 @@ export function sentence(error) {
 }
 
 /**
+ * The engine's address for a page. One that came by https may not use ws; behind a proxy that has the
+ * certificate, the engine is behind it too.
+ * @param {string} protocol of the page, as `location` has it
+ * @param {string} engine
+ * @returns {string}
+ */
+export function addressFor(protocol, engine) {
+  return protocol === "https:" ? engine.replace(/^ws:/, "wss:") : engine;
+}
+
+/**
  * How the connection is.
  * @typedef {"closed" | "connecting" | "open" | "waiting" | "locked"} State locked: a token is needed
  */

@@ -1,6 +1,6 @@
 // The page: joins the parts, and puts what they know into the document.
 
-import { Connection } from "./connection.js";
+import { addressFor, Connection } from "./connection.js";
 import { Log } from "./log.js";
 import { Playback } from "./playback.js";
 import { Reader } from "./reader.js";
@@ -358,9 +358,7 @@ function setSpeed(value) {
 async function start() {
   const answer = await fetch("/page/page.json", { cache: "no-store" });
   const { engine, token_needed: locked } = await answer.json();
-  // Behind a proxy that has the certificate, the engine is behind it too.
-  const url = location.protocol === "https:" ? engine.replace(/^ws:/, "wss:") : engine;
-  connection = new Connection(url, { explain });
+  connection = new Connection(addressFor(location.protocol, engine), { explain });
   session = new Session(connection, playback);
   connection.onstate = connectionChanged;
   connection.ontraffic = (direction, message) => log.message(direction, message);

@@ -165,9 +165,11 @@ class Player extends AudioWorkletProcessor {
    */
   process(_inputs, outputs) {
     const out = outputs[0][0];
-    const faded = Math.min(this.#tail.length, out.length);
-    out.set(this.#tail.subarray(0, faded));
-    this.#tail = this.#tail.subarray(faded);
+    if (this.#tail.length) {
+      const faded = Math.min(this.#tail.length, out.length);
+      out.set(this.#tail.subarray(0, faded));
+      this.#tail = this.#tail.subarray(faded);
+    }
     if (this.#state === "filling" && (this.#ended || this.#ring.count >= this.#enough)) {
       this.#become("playing");
     }
