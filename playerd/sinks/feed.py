@@ -145,12 +145,15 @@ class Feed:
         """Takes back what the device has dropped.
 
         Measured (PortAudio on ALSA): when it has run dry because we were late, it may take a block or
-        some, for which it says it holds 0 to 14 ms, before it notices. It drops these, and says so with the one that it asks for next, some
-        milliseconds later. One that was late and is told of at once was not dropped, nor was what it
-        took while it still had something.
+        some, for the first of which it says that it holds 0 to 14 ms, before it notices. It drops
+        these, and says so with the one that it asks for next, usually some milliseconds later. One
+        that was late and is told of at once was not dropped, nor was what it took while it still had
+        something.
         """
-        if dry and not late:
-            lost = b"".join(self._doubted)
+        lost = b"".join(self._doubted)
+        # If it is late once more, it may have played them meanwhile and have run dry again.
+        played = late and now_s > self._doubt_until_s - DOUBT_S + pcm_samples(lost) / self.rate
+        if dry and not played:
             self._again = lost + self._again
             self.mark = (self.mark[0] - pcm_samples(lost), now_s)
         if dry or late or now_s > self._doubt_until_s:

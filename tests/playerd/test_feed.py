@@ -423,8 +423,13 @@ class Device:
         self.heard += self._holds.pop(0)
         self._ask()
 
-    def starve(self, blocks: int) -> None:
-        """It is not answered until it is dry; it takes some blocks, and drops them."""
+    def starve(self, blocks: int, *, pause_s: float = 0.0) -> None:
+        """It is not answered until it is dry; it takes some blocks, and drops them.
+
+        Args:
+            blocks: how many.
+            pause_s: how long it is not answered then.
+        """
         self.heard += b"".join(self._holds)
         self.clock.now_s += 0.02 * len(self._holds) + 0.03
         self._holds.clear()
@@ -432,6 +437,7 @@ class Device:
             self._ask()
             self.clock.now_s += 0.001
         self._holds.clear()
+        self.clock.now_s += pause_s
         self._ask(dry=True)
         while len(self._holds) < 4:
             self._ask()
@@ -445,10 +451,10 @@ class Device:
 
 @given(
     pcm_ms=st.integers(30, 900),
-    events=st.lists(st.sampled_from(["play", "play", "play", 0, 1, 2, 3]), max_size=25),
+    events=st.lists(st.sampled_from(["play", "play", "play", 0, 1, 2, 3, 3.045]), max_size=25),
 )
 def test_every_sample_is_heard_once_and_in_order_whatever_the_device_drops(
-    pcm_ms: int, events: list[str | int]
+    pcm_ms: int, events: list[str | float]
 ) -> None:
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
@@ -459,10 +465,10 @@ def test_every_sample_is_heard_once_and_in_order_whatever_the_device_drops(
         feed.ring.write(pcm)
         device = Device(feed, clock)
         for event in events:
-            if isinstance(event, int):
-                device.starve(event)
-            else:
+            if isinstance(event, str):
                 device.play()
+            else:
+                device.starve(int(event), pause_s=event % 1)
             assert feed.mark[0] <= len(pcm) // 2
         while feed.waiting_frames or not feed.silent:
             device.play()
@@ -470,7 +476,7 @@ def test_every_sample_is_heard_once_and_in_order_whatever_the_device_drops(
             device.play()
     assert device.heard.rstrip(bytes(1)) == pcm.rstrip(bytes(1))
     assert feed.mark[0] == len(pcm) // 2
-    assert feed.waits == sum(isinstance(event, int) for event in events)
+    assert feed.waits == sum(not isinstance(event, str) for event in events)
 
 
 def test_what_was_dropped_before_a_stop_is_not_heard_after_it(clock: Clock) -> None:
