@@ -16,10 +16,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine.errors import SynthesisFailed
 from http_compat.connection import REASON, REASON_CHARS, reason
+from http_compat.speech import LEFT_TO_OTHERS
 from tests.support.tone import WORD_MS, ToneVoice
 from wsproto_api.sockets import STALL_S
 
-from .serving import Engine, Gate, Served, read_all, served, serving
+from .serving import Engine, Gate, Served, defaults, read_all, served, serving
 
 TWO = {"input": "One. Two.", "response_format": "pcm"}
 END_MARK = b"\r\n0\r\n\r\n"
@@ -180,12 +181,13 @@ async def test_the_end_does_not_wait_for_a_client_that_has_stopped_reading() -> 
 
 
 async def test_a_client_that_never_reads_again_is_let_go(mock_clock: MockClock) -> None:
-    """And with it its stream in the engine, and its place in the line."""
+    """And with it its stream in the engine, and its place, which is another's after a minute."""
     voice = ToneVoice()
-    patience_s = 2 * STALL_S  # the clock is the test's
+    one_place = defaults(streams=LEFT_TO_OTHERS + 1)
     async with (
-        serving(Engine(voice), patience_s=patience_s) as server,
+        serving(Engine(voice), one_place, patience_s=120) as server,  # the clock is the test's
         await server.connect() as client,
+        await server.connect() as another,
     ):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         text = "a b c d e f g h. " * 200
@@ -193,9 +195,13 @@ async def test_a_client_that_never_reads_again_is_let_go(mock_clock: MockClock) 
         await wait_all_tasks_blocked(0.05)
         assert voice.active == 1
         made = voice.segments_made
-        mock_clock.jump(STALL_S)
+        await another.send_all(server.post(TWO, CLOSE))
         await wait_all_tasks_blocked(0.05)
-        assert (voice.active, voice.segments_made) == (0, made)
+        assert (voice.active, voice.segments_made) == (1, made)
+        mock_clock.jump(60)
+        await wait_all_tasks_blocked(0.05)
+        assert (voice.active, voice.segments_made) == (0, made + 2)
+        assert len(body_of(await read_all(another))) == 2 * WORD_MS * 48
 
 
 async def test_a_client_that_reads_slowly_gets_all_of_an_answer(mock_clock: MockClock) -> None:
