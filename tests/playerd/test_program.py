@@ -230,7 +230,8 @@ async def test_a_sound_server_that_hangs_keeps_nobody_from_ending(
             item = await client.speak("One two three four five six seven eight nine ten.")
             await client.hear(messages.PlayerState, state="playing")
             silent_rig.freeze()
-            await client.status()
+            await client.hear(messages.PlayerState, stalled=True)
+            assert (await client.status()).stalled
             await client.stop()
             assert (await client.done(item)).outcome == "stopped"
             await client.speak("Once more.")
