@@ -57,8 +57,8 @@ raycast: test-node ## check, build and test the Raycast extension
 pictures: dev assets test-sound ## take the pictures of the browser page in docs/ anew
 	@exec $(PYTHON) -m tests.page.pictures docs
 
-bench: setup ## measure latency and speed; ARGS are the benchmark's
-	@exec $(PYTHON) -m bench $(ARGS)
+bench: dev assets ## measure everything in ten minutes; ARGS=first_audio one thing, at length
+	@exec $(PYTHON) -m bench $(if $(ARGS),$(ARGS),--quick)
 
 lock: ## resolve the dependencies anew with uv; ARGS=--upgrade takes new versions
 	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: install it first." >&2; exit 1; }

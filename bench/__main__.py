@@ -28,6 +28,7 @@ from rich.table import Table
 from bench import kept, machine, ratios, scenarios, summary
 from bench.report import Options, Report, Row, cell
 from bench.summary import Finished
+from engine import config, process
 from engine.errors import EngineError, InvalidRequest, SetupError
 
 NAMES = summary.in_order(sorted(module.name for module in pkgutil.iter_modules(scenarios.__path__)))
@@ -84,6 +85,7 @@ def measure(
     console, run = Console(), kept.new_run()
     with _told():
         chosen = _checked(names or NAMES, json_file, plot_file)
+        process.set_up_logging(config.load({"log_level": "error"}).settings)
         about = machine.record()
         finished = [_finished(console, run, name, options) for name in chosen]
         report = finished[0].report

@@ -36,6 +36,8 @@ OURS, INT8, FLOAT32, PI = NAMES = (
     "kokoro-onnx-float32",
     "kokoro-pi-float",
 )
+#: who is measured when it has to be quick
+QUICK = (OURS, INT8)
 VOICE = "af_heart"
 PI_PACKAGE = "kokoro-pi==1.2.0"
 
@@ -94,7 +96,7 @@ def prepare(options: Options) -> Field:
     Raises:
         EngineError: model or voices cannot be had, or an engine is not known.
     """
-    names = check(options.engines)
+    names = check(options.engines or (QUICK if options.quick else ()))
     settings = config.load().settings
     threads = options.threads or settings.threads or os.cpu_count() or 1
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir)
@@ -127,10 +129,11 @@ def ours(threads: int) -> list[Spec]:
 
 def _ours(threads: int, **flags: Any) -> tuple[str, ...]:
     told = {"threads": threads, "voice": VOICE, "log_level": "error", **flags}
-    return _worker(sys.executable, "ours", flags=told)
+    return worker(sys.executable, "ours", flags=told)
 
 
-def _worker(python: str | Path, module: str, **given: Any) -> tuple[str, ...]:
+def worker(python: str | Path, module: str, **given: Any) -> tuple[str, ...]:
+    """The command of a worker of that module, which is given this."""
     return (str(python), "-m", f"bench.workers.{module}", json.dumps(given, default=str))
 
 
@@ -159,19 +162,19 @@ class _Peers:
         python = self._pi_environment()
         models = python.parent.parent / f"models-{source.stem}"
         given = {"models": models, "voice": VOICE, "threads": self.threads}
-        speaking = _worker(python, "pi", **given, variant="float")
+        speaking = worker(python, "pi", **given, variant="float")
         # Not the newer kokoro-onnx: the one it needs takes another row of the voice.
-        whole = Spec("kokoro-pi, whole", _worker(python, "pi", **given, variant="upstream"))
+        whole = Spec("kokoro-pi, whole", worker(python, "pi", **given, variant="upstream"))
         if not (models / "models.json").is_file():
             for old in models.parent.glob("models-*"):
                 shutil.rmtree(old)
             self.tell("applying kokoro-pi's rewrites")
-            making = _worker(python, "pi", **given, source=source, voices=self._voices())
+            making = worker(python, "pi", **given, source=source, voices=self._voices())
             self._run(*making, failed="its graph cannot be made")
         return [Spec(PI, speaking, reference=whole)]
 
     def _published(self, model: Path) -> tuple[str, ...]:
-        return _worker(
+        return worker(
             sys.executable,
             "published",
             model=model,

@@ -26,7 +26,7 @@ def interleaved(
         contenders: what is run, by name.
         rounds: how often.
         seed: of the order.
-        clock: seconds; `time.thread_time` does not count what other programs took.
+        clock: seconds; `time.process_time` does not count what other programs took.
     """
     chance = random.Random(seed)
     found: dict[Name, list[float]] = {name: [] for name in contenders}

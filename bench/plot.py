@@ -46,6 +46,56 @@ def throughput(rows: Sequence[Row], file: Path) -> None:
     _save(figure, file)
 
 
+def concurrency(rows: Sequence[Row], file: Path) -> None:
+    """When streams that begin together are first heard, by their number.
+
+    Raises:
+        SetupError: as `first_audio`.
+    """
+    figure, axes = _figure()
+    for key in ("first frame, median ms", "first frame, last ms"):
+        axes.plot([row["streams"] for row in rows], [row[key] for row in rows], "o-", label=key)
+    axes.set(xlabel="streams at once", ylabel="ms to the first frame")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    _save(figure, file)
+
+
+def g2p(rows: Sequence[Row], file: Path) -> None:
+    """Time to phonemes against length of text, a line for each stage and temperature.
+
+    Raises:
+        SetupError: as `first_audio`.
+    """
+    figure, axes = _figure()
+    for name in dict.fromkeys(row["stage"] for row in rows):
+        own = [row for row in rows if row["stage"] == name]
+        for key in ("warm ms", "cached ms"):
+            axes.plot(
+                [r["chars"] for r in own], [r[key] for r in own], "o-", label=f"{name}, {key}"
+            )
+    axes.set(xlabel="characters", ylabel="ms to phonemes", xscale="log", yscale="log")
+    axes.grid(which="both", alpha=0.3)
+    axes.legend()
+    _save(figure, file)
+
+
+def memory(rss_mb: Sequence[float], file: Path) -> None:
+    """Resident memory after each utterance.
+
+    Raises:
+        SetupError: as `first_audio`.
+    """
+    figure, axes = _figure()
+    axes.plot(rss_mb)
+    axes.set(xlabel="utterances", ylabel="resident memory, MB")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    _save(figure, file)
+
+
 def _label(row: Row) -> str:
     return f"{row['engine']}, cached" if row["cached"] else str(row["engine"])
 

@@ -23,7 +23,8 @@ import trio
 
 from bench import distance, machine
 from bench.distance import Audio
-from bench.engines import ROOT, VOICE, Field, Spec
+from bench.engines import OURS, ROOT, VOICE, Field, Spec
+from bench.ratios import by_round
 from bench.report import Row
 from bench.workers.protocol import Ask, Ready, Run
 from engine.audio import from_pcm
@@ -150,6 +151,7 @@ async def run(
     texts: Sequence[str],
     rounds: int,
     *,
+    seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
     settle_s: float = SETTLE_S,
 ) -> Race:
@@ -159,6 +161,7 @@ async def run(
         specs: the processes that compete.
         texts: what they say; the first is also the very first request to each of them.
         rounds: how often.
+        seed: of the order.
         tell: shows what is being done.
         settle_s: rest before every request.
 
@@ -186,7 +189,7 @@ async def run(
                 _, entry.audio[text] = await worker.record(text)
             pairs.append((worker, entry))
             race.entries.append(entry)
-        order = random.Random(1)
+        order = random.Random(seed)
         for number in range(rounds):
             tell(f"round {number + 1} of {rounds}")
             for text in order.sample(texts, len(texts)):
@@ -218,6 +221,32 @@ def rows(race: Race, texts: Sequence[str]) -> list[Row]:
         for entry in race.entries
         if _as_asked(entry, text)
     ]
+
+
+def ratios(
+    race: Race, texts: Sequence[str], value: Callable[[Run], float | None]
+) -> dict[str, list[float]]:
+    """Of each round, what ours took by what others took, and from the cache by without it."""
+    ours = _entry(race, OURS)
+    if ours is None:
+        return {}
+    found = {}
+    for text in texts:
+        own = [value(run) for run in ours.runs[text]]
+        for other in race.entries:
+            if other is ours or not _as_asked(other, text):
+                continue
+            theirs = [value(run) for run in other.runs[text]]
+            if other.spec.name == OURS:
+                found[f"{len(text)} characters, cached / not"] = by_round(theirs, own)
+            else:
+                found[f"{len(text)} characters, ours / {other.spec.name}"] = by_round(own, theirs)
+    return {name: values for name, values in found.items() if values}
+
+
+def _entry(race: Race, name: str) -> Entry | None:
+    """What is not cached, of that name."""
+    return next((e for e in race.entries if e.spec.name == name and not e.spec.cached), None)
 
 
 def _as_asked(entry: Entry, text: str) -> bool:

@@ -18,7 +18,7 @@ import trio
 
 from bench import machine, started
 from bench.report import Options, Report, at_most
-from bench.scenarios import wire
+from bench.scenarios import transport
 from bench.workers.wire import time_in
 from engine import config
 from engine.process import open_listeners, set_up_logging
@@ -68,7 +68,7 @@ async def run(options: Options) -> Report:
     """All rounds together."""
     kinds = [(container, way) for container in Format for way in ("audio", "sse")]
     found: dict[tuple[Format, str], list[float]] = {kind: [] for kind in kinds}
-    async with wire.server() as (url, token), trio.open_nursery() as nursery:
+    async with transport.server() as (url, token), trio.open_nursery() as nursery:
         watched = Watched(WebSocketSpeak(url, token))
         base = await _served(nursery, watched, RemoteEngine(url, token), token)
         async with httpx.AsyncClient(base_url=base, trust_env=False) as client:
@@ -156,7 +156,7 @@ async def _served(nursery: trio.Nursery, speak: Speak, engine: RemoteEngine, tok
 async def _first_ms(
     client: httpx.AsyncClient, watched: Watched, container: Format, way: str
 ) -> float:
-    body = {"input": wire.TEXT, "response_format": str(container), "stream_format": way}
+    body = {"input": transport.TEXT, "response_format": str(container), "stream_format": way}
     first_s = 0.0
     async with client.stream("POST", "v1/audio/speech", json=body) as response:
         response.raise_for_status()

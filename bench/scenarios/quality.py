@@ -82,6 +82,7 @@ async def run(chosen: Options) -> Report:
         document=document,
         notes=notes,
         raw={"machine": record(), "results": msgspec.to_builtins(results)},
+        ratios={"LSD, streamed / published int8": [r.lsd_db / r.int8_lsd_db for r in results]},
     )
 
 

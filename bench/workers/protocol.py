@@ -18,7 +18,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ class Run:
         audio_s: length of the audio.
         rss_mb: most memory that the process ever had.
         cached: whether the engine says that any of it came from a cache.
+        says: sentences of the engine about what is not as it should be.
     """
 
     first_byte_ms: float
@@ -82,6 +83,7 @@ class Run:
     audio_s: float
     rss_mb: float
     cached: bool
+    says: list[str] = field(default_factory=list)
 
 
 class Meter:
@@ -89,6 +91,7 @@ class Meter:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.cached = False
+        self.says: list[str] = []
         self._clock = clock
         self._chunks: list[NDArray[np.float32]] = []
         self._first_s: float | None = None
@@ -139,6 +142,7 @@ class Meter:
             audio_s=samples / RATE,
             rss_mb=peak_rss_mb(),
             cached=self.cached,
+            says=self.says,
         )
 
     def pcm(self) -> bytes:

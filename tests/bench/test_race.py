@@ -112,11 +112,23 @@ async def test_rows_are_exactly_what_the_issue_asks_for() -> None:
     assert set(document["runs"]) == {OURS, f"{OURS}, cached", INT8, FLOAT32, PI}
     assert [line.split(":")[0] for line in race.remarks(found, TEXTS)] == list(document["runs"])
 
+    ratios = race.ratios(found, TEXTS[:1], lambda run: run.audio_s)
+    assert {name: len(values) for name, values in ratios.items()} == {
+        "7 characters, cached / not": 3,
+        "7 characters, ours / kokoro-onnx-int8": 3,
+        "7 characters, ours / kokoro-onnx-float32": 3,
+        "7 characters, ours / kokoro-pi-float": 3,
+    }
+    # by length of audio, because only the trimmed one differs in it, and by how much
+    assert ratios["7 characters, ours / kokoro-onnx-int8"] == [pytest.approx(5040 / 4940)] * 3
+    assert ratios["7 characters, cached / not"] == [1, 1, 1]
+
 
 async def test_a_cache_that_was_not_hit_is_no_cached_row() -> None:
     specs = [fake(OURS), fake(OURS, asked_again=True, cached=False)]
     found = await race.run(specs, TEXTS[:1], 1, settle_s=0)
     assert [row["cached"] for row in race.rows(found, TEXTS[:1])] == [False]
+    assert race.ratios(found, TEXTS[:1], lambda run: run.total_ms) == {}
     last = race.remarks(found, TEXTS[:1])[-1]
     assert last == "ours, cached: did not answer from a cache, so no row for [7] characters"
 

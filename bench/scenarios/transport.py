@@ -20,6 +20,7 @@ import numpy as np
 import trio
 
 from bench import machine
+from bench.ratios import by_round
 from bench.report import Options, Report, at_least, at_most
 from bench.workers.wire import FLOOD, FRAME_SAMPLES, StampingVoice, time_in
 from engine.audio import SAMPLE_RATE
@@ -82,6 +83,10 @@ async def run(options: Options) -> Report:
             ),
             at_least("times real time through one socket", speed, TIMES_REAL),
         ],
+        ratios={
+            f"first frame, {name} / no socket": by_round(firsts[name], firsts["no socket"])
+            for name in ("port", "connection")
+        },
         raw={"firsts_ms": firsts, "times_real": floods, "appends_per_s": trips},
     )
 

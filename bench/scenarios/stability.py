@@ -1,0 +1,174 @@
+"""What is left when something is taken away: whether speech still comes, how soon, and what is said.
+
+Each trouble is in a process of its own, and all are asked in turn with one that has none. No misaki:
+it cannot be loaded, so espeak-ng reads. No G2P: neither can, so words are spelled out. A failing
+model: one call in the middle of every request; who is told so asks again, and first is then until
+the second answer is heard. A damaged ledger, a damaged graph: files of the cache that are not what
+they should be, which only matters at the start. Of none: first sound by that of the one without
+trouble, in the same round.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from bench import engines, machine, race
+from bench.engines import Spec
+from bench.race import Entry, Race
+from bench.ratios import by_round
+from bench.report import Options, Report, Row, at_most
+from bench.workers.troubles import FAILING_MODEL, NO_G2P, NO_MISAKI
+from engine import config
+from engine.errors import SetupError
+from engine.model import assets, build
+from engine.model.store import LEDGER
+
+NONE, DAMAGED_LEDGER, DAMAGED_GRAPH = "none", "a damaged ledger", "a damaged graph"
+
+TEXTS = ("The ferry leaves at seven.",)
+#: the first sound by that of an engine without trouble: one that reads something longer, because
+#: it spells, and one that has to be asked twice
+SLOWER = {NO_MISAKI: 1.5, NO_G2P: 2.0, FAILING_MODEL: 3.0, DAMAGED_LEDGER: 1.5}
+#: s until an engine is ready, or has said why it never will be; a build takes half a minute
+START_S = {DAMAGED_LEDGER: 30, DAMAGED_GRAPH: 120}
+
+
+async def run(options: Options) -> Report:
+    """Medians over the rounds; every process starts once."""
+    with tempfile.TemporaryDirectory(prefix="kokoro-live-") as name:
+        ledger, graph = await trio.to_thread.run_sync(_damaged_caches, Path(name))
+        specs = [
+            _spec(NONE, options),
+            *(
+                _spec(trouble, options, trouble=trouble)
+                for trouble in (NO_MISAKI, NO_G2P, FAILING_MODEL)
+            ),
+            _spec(DAMAGED_LEDGER, options, cache_dir=ledger),
+        ]
+        found = await race.run(specs, TEXTS, options.rounds, seed=options.seed, tell=options.tell)
+        options.tell(DAMAGED_GRAPH)
+        damaged = await _started(_spec(DAMAGED_GRAPH, options, cache_dir=graph))
+    rows = [*(_row(found, entry) for entry in found.entries), damaged]
+    return Report(
+        rows=rows,
+        document={"machine": machine.record(), "rows": rows},
+        notes=_targets(rows),
+        raw={"runs": race.raw(found)},
+        ratios={
+            f"{entry.spec.name}, first sound / without": _of_none(found, entry)
+            for entry in found.entries[1:]
+        },
+    )
+
+
+def _spec(name: str, options: Options, trouble: str | None = None, **flags: object) -> Spec:
+    threads = options.threads or os.cpu_count() or 1
+    told = {"threads": threads, "cache_mb": 0, "log_level": "error", **flags}
+    return Spec(name, engines.worker(sys.executable, "ours", flags=told, trouble=trouble))
+
+
+def _damaged_caches(folder: Path) -> tuple[Path, Path]:
+    """Two caches that are like the real one, but for a damaged file each. Blocks."""
+    settings = config.load().settings
+    found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir)
+    real = build.ensure(found.model, found.sha256, settings.cache_dir, lambda *_: None)
+    cache = settings.cache_dir.expanduser()
+    for name in ("ledger", "graph"):
+        builds = folder / name / "builds" / real.key
+        builds.mkdir(parents=True)
+        for file in real.folder.iterdir():
+            (builds / file.name).symlink_to(file)
+        for file in (*cache.glob("*.onnx"), cache / "voices"):
+            (folder / name / file.name).symlink_to(file)
+    (folder / "ledger" / LEDGER).write_text("{")
+    damaged = folder / "graph" / "builds" / real.key / "stage_two.onnx"
+    damaged.unlink()
+    damaged.write_bytes(b"not a graph")
+    return folder / "ledger", folder / "graph"
+
+
+async def _started(spec: Spec) -> Row:
+    """An engine that may not start: whether it does, when, and what it says."""
+    began_s = trio.current_time()
+    async with race.started(spec) as worker:
+        try:
+            await worker.ready()
+            ready_s, run = trio.current_time() - began_s, await worker.ask(TEXTS[0])
+        except SetupError as error:
+            return _cells(
+                spec.name, trio.current_time() - began_s, False, None, None, error.message
+            )
+    return _cells(spec.name, ready_s, True, run.first_audible_ms, None, _first(run.says))
+
+
+def _row(found: Race, entry: Entry) -> Row:
+    runs = [run for done in entry.runs.values() for run in done]
+    first_ms = [run.first_audible_ms for run in runs if run.first_audible_ms is not None]
+    return _cells(
+        entry.spec.name,
+        entry.ready.load_s,
+        len(first_ms) == len(runs),
+        statistics.median(first_ms) if first_ms else None,
+        statistics.median(_of_none(found, entry)),
+        _first(runs[0].says),
+    )
+
+
+def _cells(
+    trouble: str,
+    start_s: float,
+    speaks: bool,
+    first_ms: float | None,
+    of_none: float | None,
+    says: str | None,
+) -> Row:
+    return {
+        "trouble": trouble,
+        "start s": round(start_s, 1),
+        "speaks": speaks,
+        "first ms": None if first_ms is None else round(first_ms),
+        "of none": None if of_none is None else round(of_none, 2),
+        "says": says,
+    }
+
+
+def _first(says: Sequence[str]) -> str | None:
+    return says[0] if says else None
+
+
+def _of_none(found: Race, entry: Entry) -> list[float]:
+    none = found.entries[0]
+    return [
+        ratio
+        for text in TEXTS
+        for ratio in by_round(
+            [run.first_audible_ms for run in entry.runs[text]],
+            [run.first_audible_ms for run in none.runs[text]],
+        )
+    ]
+
+
+def _targets(rows: Sequence[Row]) -> list[str]:
+    lines = []
+    for row in rows:
+        trouble = row["trouble"]
+        if trouble in SLOWER:
+            lines.append(
+                at_most(f"{trouble}: first sound by that of none", row["of none"], SLOWER[trouble])
+            )
+        if trouble in START_S:
+            lines.append(at_most(f"{trouble}: s to the start", row["start s"], START_S[trouble]))
+    silent = sum(not row["speaks"] for row in rows)
+    lines.append(at_most("troubles in which nothing is spoken", silent, 0))
+    unsaid = sum(
+        row["says"] is None for row in rows if row["trouble"] not in (NONE, DAMAGED_LEDGER)
+    )
+    lines.append(at_most("troubles in which nothing is said", unsaid, 0))
+    return lines
