@@ -31,15 +31,20 @@ hypothesis_settings.load_profile("kokoro")
 _FOR_ONE = {"rig", "silent_rig", "devtools"}
 
 
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])
+
+
 def _is_alone(item: pytest.Item) -> bool:
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    return not _FOR_ONE.isdisjoint(fixtures) or item.get_closest_marker("alone") is not None
+    return not _FOR_ONE.isdisjoint(_fixtures(item)) or item.get_closest_marker("alone") is not None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with tests that nothing may run beside come last: little is left to wait for them."""
-    files = {item.path for item in items if _is_alone(item)}
-    items.sort(key=lambda item: item.path in files)
+    """Files that use the real engine take longest, so they come first; those with tests that
+    nothing may run beside come last: then there is little left to wait for."""
+    alone = {item.path for item in items if _is_alone(item)}
+    engine = {item.path for item in items if "real_service" in _fixtures(item)}
+    items.sort(key=lambda item: (item.path in alone, item.path not in engine))
 
 
 #: by a lock on this file the processes of a run agree on who is alone

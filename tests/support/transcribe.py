@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pocketsphinx
@@ -20,7 +21,7 @@ BORDER_MS = (25.6 - FRAME_MS) / 2
 
 def transcribe(audio: NDArray[np.float32], rate: int = SAMPLE_RATE) -> str:
     """Words heard in float32 [n] audio."""
-    decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL")
+    decoder = _listener()
     _decode(decoder, audio, rate)
     hypothesis = decoder.hyp()
     return str(hypothesis.hypstr) if hypothesis else ""
@@ -33,7 +34,8 @@ def aligned(audio: NDArray[np.float32], said: str) -> list[tuple[str, float, flo
         audio: float32 [n], 24 kHz.
         said: words of the recogniser's dictionary, lower case.
     """
-    decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", bestpath=False)
+    # A new one each time: what it heard before moves a border by a frame now and then.
+    decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", bestpath=False, lm=None)
     decoder.set_align_text(said)
     _decode(decoder, audio, SAMPLE_RATE)
     found = []
@@ -56,12 +58,24 @@ def ends_heard(audio: NDArray[np.float32], said: str) -> bool:
     """
     first, *middle, last = said.split()
     grammar = f"#JSGF V1.0; grammar said; public <said> = [{first}] {' '.join(middle)} [{last}];"
-    decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", lm=None)
+    decoder = _reader()
     decoder.add_jsgf_string("said", grammar)
     decoder.activate_search("said")
     _decode(decoder, audio, SAMPLE_RATE)
     hypothesis = decoder.hyp()
     return bool(hypothesis) and str(hypothesis.hypstr).split() == said.split()
+
+
+@cache
+def _listener() -> pocketsphinx.Decoder:
+    """Knows everyday language. One for all: making it takes longer than hearing a sentence."""
+    return pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL")
+
+
+@cache
+def _reader() -> pocketsphinx.Decoder:
+    """Knows words, and is told what comes."""
+    return pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", lm=None)
 
 
 def _decode(decoder: pocketsphinx.Decoder, audio: NDArray[np.float32], rate: int) -> None:
