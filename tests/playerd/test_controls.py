@@ -6,6 +6,8 @@ A word of the fake voice lasts 275 ms.
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -35,6 +37,17 @@ async def sentence(pcm: bytes, number: int, ms: float = 0.0) -> bytes:
     """The sound of a sentence of LONG from so many milliseconds on."""
     start = ms_to_samples(number * SENTENCE_MS + ms) * SAMPLE_BYTES
     return pcm[start : ms_to_samples((number + 1) * SENTENCE_MS) * SAMPLE_BYTES]
+
+
+@asynccontextmanager
+async def reading(
+    settings: Settings, sink: Listening | None = None
+) -> AsyncIterator[tuple[Client, int]]:
+    """Half a second into `LONG`: who asked for it, and the item."""
+    async with playing(settings, sink=sink) as player, player.client() as client:
+        item = await client.speak(LONG)
+        await trio.sleep(0.5)
+        yield client, item
 
 
 async def subscribed(client: Client, *events: str) -> None:
@@ -210,9 +223,7 @@ async def test_after_a_long_sleep_it_is_paused(
 ) -> None:
     """Nobody who opens a computer expects it to go on speaking."""
     sink = Listening()
-    async with playing(settings, sink=sink) as player, player.client() as client:
-        item = await client.speak(LONG)
-        await trio.sleep(0.5)
+    async with reading(settings, sink) as (client, item):
         sink.sleep(120.0)
         await client.hear(messages.PlayerState, state="paused")
         await trio.sleep(100)
@@ -226,9 +237,7 @@ async def test_after_a_long_sleep_it_is_paused(
 
 async def test_skipping_a_sentence(settings: Settings, autojump_clock: MockClock) -> None:
     sink = Listening()
-    async with playing(settings, sink=sink) as player, player.client() as client:
-        item = await client.speak(LONG)
-        await trio.sleep(0.5)
+    async with reading(settings, sink) as (client, item):
         await client.do(messages.PlayerSkip())
         done = await client.done(item)
         assert (done.outcome, done.played_ms) == ("finished", 3 * SENTENCE_MS)
@@ -301,9 +310,7 @@ async def test_seeking(
     settings: Settings, autojump_clock: MockClock, seek: messages.PlayerSeek, ms: float
 ) -> None:
     sink = Listening()
-    async with playing(settings, sink=sink) as player, player.client() as client:
-        item = await client.speak(LONG)
-        await trio.sleep(0.5)
+    async with reading(settings, sink) as (client, item):
         await client.do(seek)
         await trio.sleep(0.1)
         assert (await client.status()).position_ms == pytest.approx(ms + 100, abs=1)
@@ -316,9 +323,7 @@ async def test_seeking(
 async def test_seeking_in_a_pause_stays_paused(
     settings: Settings, autojump_clock: MockClock
 ) -> None:
-    async with playing(settings) as player, player.client() as client:
-        item = await client.speak(LONG)
-        await trio.sleep(0.5)
+    async with reading(settings) as (client, item):
         await client.do(messages.PlayerPause())
         await client.do(messages.PlayerSeek(sample=ms_to_samples(2000)))
         await trio.sleep(3)
@@ -474,9 +479,7 @@ async def test_another_device_goes_on_where_the_first_was_heard(
     settings: Settings, autojump_clock: MockClock
 ) -> None:
     sink = Listening()
-    async with playing(settings, sink=sink) as player, player.client() as client:
-        item = await client.speak(LONG)
-        await trio.sleep(0.5)
+    async with reading(settings, sink) as (client, item):
         request = client.ask()
         await client.say(messages.AskDevices(id=request))
         devices = await client.hear(messages.Devices, reply_to=request)

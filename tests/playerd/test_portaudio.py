@@ -838,6 +838,12 @@ async def test_what_was_heard_is_known_between_blocks_too(
 # --- stop and volume --------------------------------------------------------------------------
 
 
+def assert_heard(heard: int, stream: Stream, pcm: bytes) -> None:
+    """What the sink says was heard is what was, to a block; none of it is softened."""
+    assert pcm.startswith(sound(stream))
+    assert heard == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
+
+
 @pytest.mark.parametrize("later_s", [0.0, 0.005, 0.01, 0.015])
 async def test_a_stop_fades(library: Library, mock_clock: MockClock, later_s: float) -> None:
     """Wherever in a block it comes: what it says was heard is what was, the fade too."""
@@ -869,8 +875,7 @@ async def test_a_stop_cuts_at_once(library: Library, mock_clock: MockClock) -> N
     assert trio.current_time() - began_s <= 0.011
     assert heard < written
     assert not stream.started
-    assert noise(600).startswith(sound(stream))
-    assert heard == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
+    assert_heard(heard, stream, noise(600))
 
 
 async def test_a_fade_that_would_come_too_late_is_cut_off(
@@ -885,8 +890,7 @@ async def test_a_fade_that_would_come_too_late_is_cut_off(
     stream, began_s = library.sounding, trio.current_time()
     heard = await machine.finish(sink.stop)
     assert trio.current_time() - began_s <= 0.11  # 5 ms are the pace of `Machine`
-    assert noise(900).startswith(sound(stream))
-    assert heard == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
+    assert_heard(heard, stream, noise(900))
 
 
 async def test_a_device_that_freezes_during_a_fade_was_not_heard(
@@ -907,7 +911,7 @@ async def test_a_device_that_freezes_during_a_fade_was_not_heard(
         assert sink._feed.fade_by_s is None
         stream.suspended = True
         await machine.run(0.2)
-    assert heard[0] == pytest.approx(len(sound(stream)) // 2, abs=ms_to_samples(20))
+    assert_heard(heard[0], stream, noise(600))
     assert sink.fade_samples == 0
 
 
