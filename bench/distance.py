@@ -1,4 +1,4 @@
-"""How far two recordings are apart, and where one clicks. Core.
+"""How much noise is in a recording, and where it clicks; `engine.model.distance` has the rest. Core.
 
 Recordings are mono at 24 kHz, float, nominally -1…1, and those that are compared have the same
 length: nothing is shifted, because the same durations are part of what is claimed.
@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Audio = NDArray[np.float32]
-
-FRAME, HOP = 1024, 256
-#: frames that are quieter than the loudest by more than this are not compared
-RANGE_DB = 50.0
-#: power under which a bin counts as empty; 16-bit rounding is 15 dB below it
-_EMPTY = 1e-6
+from engine.model.distance import Audio, same_length
 
 #: samples from which the next one is predicted, and how many on each side of a joint are looked at
 _ORDER, _AROUND = 24, 480
@@ -27,38 +20,13 @@ _FACTOR = 1.25
 _FLOOR = 3e-4
 
 
-def lsd_db(reference: Audio, other: Audio) -> float:
-    """Log-spectral distance in dB: 0 for equal recordings, the gain's dB for a change of gain.
-
-    Root of the mean squared difference of the log power spectra over the bins of a frame (1024
-    samples, Hann, every 256), averaged over the reference's frames within 50 dB of its loudest
-    bin. Symmetric but for the choice of frames.
-
-    Raises:
-        ValueError: the lengths differ, or they are shorter than one frame.
-    """
-    _same_length(reference, other)
-    if len(reference) < FRAME:
-        raise ValueError(f"a recording of {len(reference)} samples is shorter than one frame")
-    left, right = _spectrum(reference), _spectrum(other)
-    loudest = left.max(axis=1)
-    frames = np.sqrt(((left - right) ** 2).mean(axis=1))
-    return float(frames[loudest > loudest.max() - RANGE_DB].mean())
-
-
-def _spectrum(audio: Audio) -> NDArray[np.float64]:
-    frames = np.lib.stride_tricks.sliding_window_view(audio, FRAME)[::HOP] * np.hanning(FRAME)
-    power: NDArray[np.float64] = 10 * np.log10(np.abs(np.fft.rfft(frames, axis=1)) ** 2 + _EMPTY)
-    return power
-
-
 def snr_db(reference: Audio, other: Audio) -> float:
     """Power of the reference over the power of the difference, in dB; inf for equal recordings.
 
     Raises:
         ValueError: the lengths differ.
     """
-    _same_length(reference, other)
+    same_length(reference, other)
     exact = reference.astype(np.float64)
     noise = float(((exact - other) ** 2).sum())
     signal = float((exact**2).sum())
@@ -104,8 +72,3 @@ def _clicks(audio: Audio, joint: int) -> bool:
     new = np.abs(present - past @ weights)
     own = new[np.abs(where) <= 1].max()
     return bool(own > max(_FACTOR * new[clean].max(), _FLOOR))
-
-
-def _same_length(reference: Audio, other: Audio) -> None:
-    if len(reference) != len(other):
-        raise ValueError(f"the recordings have {len(reference)} and {len(other)} samples")

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.distance import FRAME, clicks, lsd_db, snr_db
+from bench.distance import clicks, snr_db
+from engine.model.distance import FRAME, lsd_db
 
 Audio = NDArray[np.float32]
 RATE = 24_000

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from onnx import numpy_helper as arrays
 
-from bench.distance import lsd_db, snr_db
+from bench.distance import snr_db
 from engine.model import build, precision, rewrite
+from engine.model.distance import lsd_db
 from engine.model.graph import Graph, GraphError, cut, values
 from engine.model.runtime import Call
 from tests.engine.model.conftest import RealParts

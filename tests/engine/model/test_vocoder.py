@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
-from bench.distance import lsd_db, snr_db
+from bench.distance import snr_db
 from engine.errors import SynthesisFailed
 from engine.ladder import Kind, Step
 from engine.model.adain import Statistics
 from engine.model.decoder import Decoder
+from engine.model.distance import lsd_db
 from engine.model.geometry import COLUMN_ROWS, COLUMN_SAMPLES, CONTEXT_TWO
 from engine.model.runtime import Call
 from tests.engine.model.conftest import RealParts
