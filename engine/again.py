@@ -54,6 +54,8 @@ def run(arguments: Sequence[str]) -> int:
                 return status if status >= 0 else 128 - status
             sys.stderr.write(f"Starting {arguments[0]} anew.\n")
             time.sleep(PAUSE_S)
+            if ended:
+                return status
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -116,14 +116,19 @@ class Feeding:
         speak: who speaks.
         item: what.
         listener: who is told.
+        promised: the item was accepted before the engine was asked, because it had to wait; if the
+            engine is away then, it is asked again as for what it has begun.
     """
 
-    def __init__(self, speak: SpeakLive, item: Item, listener: Listener) -> None:
+    def __init__(
+        self, speak: SpeakLive, item: Item, listener: Listener, *, promised: bool = False
+    ) -> None:
         self._speak = speak
         self._item = item
         self._listener = listener
         self._place = _Place()
         self._accepted = False
+        self._promised = promised
         self._answering = trio.CancelScope()
 
     async def run(self) -> None:
@@ -142,7 +147,7 @@ class Feeding:
             except EngineError as error:
                 # An engine that is told to stop cancels what it speaks.
                 passing = error.retryable or isinstance(error, StreamCancelled)
-                if not (self._accepted and passing):
+                if not (passing and (self._accepted or self._promised)):
                     raise
                 fresh = self._item.playout.here != came or away_until_s == math.inf
                 if fresh:
@@ -163,13 +168,16 @@ class Feeding:
         if told:
             return
         log.warning("the engine went away", item=self._item.number, code=error.code)
-        if self._left():
-            self._listener.warned(
-                self._item,
-                "interrupted",
+        if not self._accepted:
+            message = "The engine is away; the text is spoken when it is back."
+        elif self._left():
+            message = (
                 "The engine went away in the middle of the speech, which goes on with the next "
-                "sentence when it is back.",
+                "sentence when it is back."
             )
+        else:
+            return
+        self._listener.warned(self._item, "interrupted", message)
 
     def _left(self) -> bool:
         """Whether there is text behind what was begun, or may be."""

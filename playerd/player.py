@@ -193,7 +193,10 @@ class Player:
             asker.refused(InvalidRequest("Nothing was spoken that could be repeated."))
             return
         fields = {name: getattr(item.request, name) for name in Delivery.__struct_fields__}
-        self.speak(SpeechRequest(text=text, **fields), "replace", asker)
+        if item.text is None:
+            self.speak(SpeechRequest(text=text, **fields), "replace", asker)
+        else:  # which may be longer than what the engine takes at once
+            self.speak(LiveRequest(**fields), "replace", asker, TextFeed.of(text))
 
     # --- what clients may do: control ---------------------------------------------------------
 
@@ -472,7 +475,7 @@ class Player:
         failure: EngineError | None = None
         with job.scope:
             try:
-                await Feeding(self._speak, item, self).run()
+                await Feeding(self._speak, item, self, promised=job.answered).run()
             except EngineError as error:
                 failure = error
             except Exception as error:

@@ -55,9 +55,9 @@ class Feed:
             counted down by the audio thread.
         given_up: set by the Trio side when nothing of it is to be heard any more.
         ended: the stream stopped by itself.
-        waits: how often the device had played all it had before we gave it the next block, or had
-            to ask so late that it must have.
-        failures: exceptions in the callback; each one is a block of silence.
+        waits: how often so far the device had played all it had before we gave it the next block,
+            or had to ask so late that it must have.
+        failures: exceptions in the callback so far; each one is a block of silence.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Feed:
         self._decay = b""  # ... and what leads from it to silence, as far as that is still to come
         self._doubted: list[bytes] = []  # what may have been dropped; see `_doubt`
         self._doubt_until_s = 0.0
+        self._counted = False  # among the waits, what the device is about to tell
         self._again = b""  # what was, and is handed over once more
         self._on_first_callback = on_first_callback
         self._thread = 0
@@ -122,15 +123,16 @@ class Feed:
                 self._thread = thread
                 self._on_first_callback()
             # What did not ask for so long was stopped from outside; no depth helps against that.
-            told = status.output_underflow and now_s > self._doubt_until_s  # and not counted yet
-            if late_s < SILENT_S and (told or late_s > self.depth_s):
+            dry, anew = status.output_underflow, late_s > self.depth_s
+            counted = self._counted and now_s <= self._doubt_until_s
+            if late_s < SILENT_S and (anew or (dry and not counted)):
                 self.waits += 1
+            self._counted = anew or (counted and not dry)
             # The first block after a start may carry no time at all: then the delay is nonsense.
             delay_s = min(max(times.outputBufferDacTime - times.currentTime, 0.0), 1.0)
-            anew = late_s > self.depth_s
             block_s = frames / self.rate
             late, empty = late_s > 2 * block_s, delay_s < block_s
-            self._doubt(now_s, late=late, empty=empty, dry=status.output_underflow)
+            self._doubt(now_s, late=late, empty=empty, dry=dry)
             self._stood_still |= anew
             if self._stood_still:
                 # Measured: a server that did not answer for a while may say 0 for seconds; and the
@@ -195,7 +197,8 @@ class Feed:
             given = self._take(mono[: self._fade_bytes(fade_by_s - dac_s)])
             mono[:given] = faded_out(mono[:given])
             self.ring.discard()
-            self._again = b""
+            self._again, self._doubt_until_s = b"", 0.0  # what it drops now is not to be heard
+            self._doubted.clear()
         self.gain.apply(mono[:given])
         if given:
             faded = fade_by_s is not None

@@ -103,6 +103,7 @@ class PortAudioSink:
         self._depth_asked_ms = 0
         self._underruns = 0
         self._reported = 0  # of them
+        self._waits = self._failures = 0  # of the feed's, that were looked at
 
     @property
     def hangs_s(self) -> float:
@@ -469,7 +470,7 @@ class PortAudioSink:
     def _count_waits(self) -> None:
         """Sees to the depth of the device; another one is taken at the next start."""
         now_s = self.written_samples / SAMPLE_RATE
-        waits, self._feed.waits = self._feed.waits, 0
+        waits, self._waits = self._feed.waits - self._waits, self._feed.waits
         changed = [self._ladder.trouble(now_s) for _ in range(waits)] or [self._ladder.well(now_s)]
         if any(changed):
             log.info("the sound device is to hold", ms=self._ladder.depth_ms)
@@ -482,9 +483,10 @@ class PortAudioSink:
         self._count_waits()
         if new := self._underruns - self._reported:
             log.warning("the sound device had to wait for this machine", times=new)
-        if self._feed.failures:
-            log.error("the audio callback failed", blocks=self._feed.failures)
-        self._reported, self._feed.failures = self._underruns, 0
+        failures, self._failures = self._feed.failures - self._failures, self._feed.failures
+        if failures:
+            log.error("the audio callback failed", blocks=failures)
+        self._reported = self._underruns
 
     # --- PortAudio, in the worker's thread ----------------------------------------------------
 

@@ -16,8 +16,8 @@ from trio.testing import MockClock
 
 from engine.audio import SAMPLE_BYTES, ms_to_samples
 from engine.config import Settings
-from engine.errors import NotReady, StreamCancelled
-from engine.request import LiveRequest, SpeechRequest
+from engine.errors import NotReady, StreamCancelled, TextTooLong
+from engine.request import LiveRequest, SpeechRequest, Stream
 from tests.playerd.playing import Client, Crashing, Gate, Listening, playing
 from tests.support.reading import hear
 from tests.support.tone import WORD_MS, ToneVoice
@@ -349,7 +349,18 @@ async def test_repeating_what_plays_what_is_over_and_what_came_in_pieces(
     settings: Settings, autojump_clock: MockClock
 ) -> None:
     sink = Listening()
-    async with playing(settings, sink=sink) as player, player.client() as client:
+
+    class Short(ToneVoice):
+        """Takes little text at once, as the engine does of a text that came in pieces."""
+
+        @asynccontextmanager
+        async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+            if isinstance(request, SpeechRequest) and len(request.text) < len(LONG):
+                raise TextTooLong("It is too long.")
+            async with super().__call__(request) as stream:
+                yield stream
+
+    async with playing(settings, Short(), sink) as player, player.client() as client:
         error = await client.fail(messages.PlayerRepeat())
         assert error.message == "Nothing was spoken that could be repeated."
         request = client.ask()

@@ -6,6 +6,8 @@ A word of the fake voice lasts 275 ms.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,9 +19,9 @@ from websockets.trio.client import connect as connect_websocket
 from websockets.typing import Origin, Subprotocol
 
 from engine.config import Settings
-from engine.errors import SynthesisFailed
+from engine.errors import NotReady, SynthesisFailed
 from engine.process import address, open_listeners
-from engine.request import SpeechRequest
+from engine.request import LiveRequest, SpeechRequest, Stream
 from playerd.items import Mode
 from tests.playerd.playing import Gate, Unplugged, playing
 from tests.support.access import TOKEN
@@ -253,6 +255,46 @@ async def test_a_late_segment_is_an_underrun_and_nothing_is_lost(
         assert trio.current_time() - began == pytest.approx(0.55, abs=0.001)
     assert client.states() == ["buffering", "playing", "recovering", "playing"]
     assert bytes(sink.pcm) == await pcm_of("One two. Three four.")
+
+
+class Away(ToneVoice):
+    """An engine that is away for a time after it has made its first stream."""
+
+    def __init__(self, away_s: float) -> None:
+        super().__init__(rtf=0.05)
+        self.back_s: float | None = None
+        self._away_s = away_s
+
+    @asynccontextmanager
+    async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
+        if self.back_s is not None and trio.current_time() < self.back_s:
+            raise NotReady("Nothing answers.")
+        async with super().__call__(request) as stream:
+            yield stream
+        if self.back_s is None:
+            self.back_s = trio.current_time() + self._away_s
+
+
+async def test_what_waits_is_spoken_when_the_engine_was_away_between_two_texts(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings, Away(3.0)) as player, player.client() as client:
+        items = [await client.speak("One two three four five. " * 4)]
+        items += [await client.speak(f"Text {n}.", mode="queue") for n in range(3)]
+        outcomes = [(await client.done(item)).outcome for item in items]
+    assert outcomes == ["finished"] * 4
+    (warning,) = client.told(messages.Warning)
+    assert warning.code == "interrupted"
+    assert "is spoken when it is back" in warning.message
+
+
+async def test_who_asks_an_engine_that_is_away_is_told_so(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings, Away(3.0)) as player, player.client() as client:
+        await client.done(await client.speak("One."))
+        error = await client.fail(messages.PlayerSpeak(text="Two."))
+        assert error.code == "not_ready"
 
 
 async def test_what_the_device_had_to_wait_for_is_told(

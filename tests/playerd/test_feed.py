@@ -494,6 +494,39 @@ def test_what_was_dropped_before_a_stop_is_not_heard_after_it(clock: Clock) -> N
     assert block(feed) == bytes(2 * BLOCK)
 
 
+def test_what_fades_out_while_it_may_be_dropped_is_not_heard_again(clock: Clock) -> None:
+    feed = Feed(ms_to_samples(1000))
+    feed.depth_s = 0.06
+    feed.ring.write(noise(500))
+    block(feed)
+    clock.now_s += 0.1
+    block(feed, Times(100.0, 100.0))
+    feed.fade_by_s = math.inf
+    block(feed, Times(100.0, 100.0))
+    assert feed.fade_by_s is None
+    clock.now_s += 0.004
+    assert block(feed, late=True) == bytes(2 * BLOCK)
+    assert block(feed) == bytes(2 * BLOCK)
+
+
+@pytest.mark.parametrize("late_s", [0.042, 0.05, 0.059, 0.07])
+def test_a_hole_counts_also_if_the_block_before_it_was_hardly_late(
+    clock: Clock, late_s: float
+) -> None:
+    feed = Feed(ms_to_samples(1000))
+    feed.depth_s = 0.06
+    feed.ring.write(noise(500))
+    block(feed)
+    clock.now_s += late_s
+    block(feed, Times(100.0, 100.0))
+    clock.now_s += 0.004
+    block(feed, late=True)
+    assert feed.waits == 1
+    clock.now_s += 0.004
+    block(feed, late=True)
+    assert feed.waits == 2, "another one, of which nothing was said before"
+
+
 def test_a_late_block_that_was_not_dropped_is_not_repeated(clock: Clock) -> None:
     """The flag has to come soon: later it is another trouble."""
     feed = Feed(ms_to_samples(1000))

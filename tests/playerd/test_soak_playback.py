@@ -215,4 +215,4 @@ async def test_five_real_minutes(rig: Rig, real_engine: Engine, tmp_path: Path) 
         f"{len(pauses)} pauses, {samples_to_ms(sum(pauses)):.0f} ms in all"
     )
     assert inside <= underruns or disturbed(program), "nobody told of it"
-    assert underruns == 0 or max(rtfs) > RTF
+    assert underruns == 0 or np.quantile(rtfs, 0.9) > RTF
