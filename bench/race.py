@@ -21,14 +21,14 @@ from typing import IO, Any
 
 import trio
 
-from bench import distance, machine
-from bench.distance import Audio
+from bench import machine
 from bench.engines import OURS, ROOT, VOICE, Field, Spec
 from bench.ratios import by_round
 from bench.report import Row
 from bench.workers.protocol import Ask, Ready, Run
 from engine.audio import from_pcm
 from engine.errors import SetupError
+from engine.model.distance import Audio, lsd_db
 
 #: threads of an engine that spin for a while after their work must not disturb the next one
 SETTLE_S = 0.2
@@ -266,7 +266,7 @@ def _lsd_db(race: Race, entry: Entry, text: str) -> float | None:
     reference = recordings.get(name.name if isinstance(name, Spec) else name or "")
     if reference is None or len(reference[text]) != len(entry.audio[text]):
         return None
-    return round(distance.lsd_db(reference[text], entry.audio[text]), 2)
+    return round(lsd_db(reference[text], entry.audio[text]), 2)
 
 
 def about(race: Race, field: Field) -> dict[str, object]:

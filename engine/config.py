@@ -38,6 +38,10 @@ _HOST = re.compile(
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.ASCII)
 
 
+#: where the model may run, and how often is tried where best; `engine.model.providers`
+Wanted = Literal["auto", "cpu", "coreml", "cuda", "tensorrt", "openvino", "directml"]
+Retest = Literal["daily", "weekly", "monthly", "on_demand"]
+
 #: The voices of the OpenAI API, by ours: of the same name where there is one, else one that is alike.
 OPENAI_VOICES = {
     "alloy": "af_alloy",
@@ -155,6 +159,12 @@ class Settings(BaseSettings):
         description="file with your own pronunciations; default: beside the settings' file",
     )
     threads: int = Field(0, ge=0, le=256, description="inference threads; 0: one per core")
+    provider: Wanted = Field(
+        "auto", description="where the model runs; auto: wherever a test finds it best"
+    )
+    provider_retest: Retest = Field(
+        "weekly", description="how often that test is done again, besides when something changes"
+    )
     nice: int = Field(
         10, ge=0, le=19, description="how far the engine gives way to other programs, and to sound"
     )

@@ -63,10 +63,18 @@ class Service(Protocol):
     model: ModelInfo
     voices: tuple[VoiceInfo, ...]
     voices_hash: str
-    fallbacks: tuple[str, ...]
-    provider_why: str
     tally: Tally
     active: int
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """What is not as it should be by now, a sentence each."""
+        ...
+
+    @property
+    def provider_why(self) -> str:
+        """Why the model runs where it does by now."""
+        ...
 
     @property
     def works(self) -> tuple[Work, ...]:

@@ -59,6 +59,12 @@ CACHE = Counter(
     ["result"],
     registry=REGISTRY,
 )
+PROVIDER_FALLS = Counter(
+    "kokoro_live_provider_falls",
+    "Times that a provider failed and the processor took over, by which and of what",
+    ["provider", "part"],
+    registry=REGISTRY,
+)
 STALLS = Counter(
     "kokoro_live_stalls", "Times that work stood still, by what", ["work"], registry=REGISTRY
 )

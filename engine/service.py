@@ -23,7 +23,7 @@ from engine.config import Settings
 from engine.errors import EngineError, InvalidRequest, SetupError, TextTooLong, blame
 from engine.ladder import Costs
 from engine.live import FedStream, TextFeed
-from engine.model import assets, build, runtime
+from engine.model import assets, trial
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.vocoder import Vocoder
@@ -59,8 +59,6 @@ class KokoroService:
     """Speaks. Made by `load`.
 
     Attributes:
-        fallbacks: what is not as it should be, a sentence each.
-        provider_why: why the model runs where it does.
         tally: what streams took.
         active: streams that are being made.
     """
@@ -73,8 +71,7 @@ class KokoroService:
         settings: Settings,
         fallbacks: tuple[str, ...] = (),
     ) -> None:
-        self.fallbacks = fallbacks
-        self.provider_why = runtime.why()
+        self._fallbacks = fallbacks
         self.tally = Tally()
         self.active = 0
         self.model = info
@@ -123,6 +120,17 @@ class KokoroService:
             metrics.STREAMS.labels(outcome).inc()
 
     @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """What is not as it should be by now, a sentence each."""
+        return (*self._fallbacks, *self._synthesis.model.faults)
+
+    @property
+    def provider_why(self) -> str:
+        """Why the model runs where it does by now."""
+        model = self._synthesis.model
+        return " ".join(model.faults) or model.why
+
+    @property
     def works(self) -> tuple[Work, Work]:
         """See `Synthesis.works`."""
         return self._synthesis.works
@@ -139,7 +147,7 @@ class KokoroService:
         """
 
         def renewed() -> Model:
-            model, voices, _ = _read_model(self._settings, lambda *_: None)
+            model, voices, *_ = _read_model(self._settings, lambda *_: None)
             _warmed_up(model, voices, self._settings)
             return model
 
@@ -250,7 +258,8 @@ async def load(
             nursery.cancel_scope.cancel()
     if isinstance(loaded, SetupError):
         raise loaded
-    model, voices, info = loaded
+    model, voices, info, fault = loaded
+    fallbacks += filter(None, [fault])
     warming()
     costs = await trio.to_thread.run_sync(_warmed_up, model, voices, settings)
     frontend = TextFrontend(g2p, remembered=REMEMBERED if settings.cache_mb else 0)
@@ -289,18 +298,22 @@ class _Loaded(NamedTuple):
     model: Model
     voices: Voices
     info: ModelInfo
+    fault: str
 
 
 def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir, progress=progress)
-    built = build.ensure(found.model, found.sha256, settings.cache_dir, progress)
-    acoustic = Acoustic(built.part("acoustic"), settings.threads)
-    vocoder = Vocoder(built.part("stage_one"), built.part("stage_two"), settings.threads)
+    settled = trial.settle(found, settings, progress)
+    built, threads = settled.build, settled.threads
+    acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic)
+    stages = built.part("stage_one"), built.part("stage_two")
+    vocoder = Vocoder(*stages, threads, settled.vocoder)
     info = ModelInfo(
         name="kokoro-82m-v1.0",
         build=built.key,
         precision=found.precision,
-        provider=acoustic.provider,
+        provider=" and ".join(dict.fromkeys([acoustic.provider, vocoder.provider])),
     )
     voices = Voices(found.voices, settings.voice_speeds)
-    return _Loaded(Model(acoustic, vocoder, Predictor()), voices, info)
+    model = Model(acoustic, vocoder, Predictor(), settled.why)
+    return _Loaded(model, voices, info, settled.fault)

@@ -40,12 +40,22 @@ _TTL_S = 3600.0
 
 
 class Model(NamedTuple):
-    """The loaded parts."""
+    """The loaded parts.
+
+    Attributes:
+        why: why they run where they do, a sentence.
+    """
 
     acoustic: Acoustic
     vocoder: Vocoder
     predictor: Predictor
 
+    why: str = ""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Why parts do not run where they were to, a sentence each."""
+        return tuple(filter(None, (self.acoustic.fault, self.vocoder.fault)))
 
 class Synthesis:
     """Speaks segments.
@@ -196,6 +206,11 @@ class Synthesis:
         self._frontend.forget()
         self._audio.clear()
 
+
+    @property
+    def model(self) -> Model:
+        """The parts by now."""
+        return self._model
 
 class _Decoding:
     """A segment on its way to audio.

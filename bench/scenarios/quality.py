@@ -15,7 +15,7 @@ import trio
 from numpy.typing import NDArray
 
 from bench.corpus import Job
-from bench.distance import clicks, lsd_db
+from bench.distance import clicks
 from bench.machine import record
 from bench.report import Options, Report, at_most
 from bench.train_statistics import Maker, held_out
@@ -24,9 +24,11 @@ from engine.model import build, rewrite
 from engine.model.acoustic import Acoustics
 from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
+from engine.model.distance import lsd_db
 from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.graph import Graph, cut, values
-from engine.model.runtime import PROVIDERS, Call, options
+from engine.model.providers import CPU
+from engine.model.runtime import Call, options
 from engine.synthesis import Model, warm_up
 
 Floats = NDArray[np.float32]
@@ -182,5 +184,5 @@ def _published_vocoder(maker: Maker, threads: int) -> ort.InferenceSession:
     rewrite.square_as_product(model)
     vocoder = cut(model, inputs, [values(build.AUDIO, "samples")], "published")
     return ort.InferenceSession(
-        vocoder.SerializeToString(), options(threads, optimised=False), providers=PROVIDERS
+        vocoder.SerializeToString(), options(threads, optimised=False), providers=[CPU.provider]
     )

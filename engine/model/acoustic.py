@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from engine.model import build, rewrite
 from engine.model.geometry import COLUMN_STEPS
-from engine.model.runtime import Call, session
+from engine.model.providers import CPU, Candidate
+from engine.model.runtime import Call, Open, Session, session
 
 Floats = NDArray[np.float32]
 
@@ -63,14 +64,27 @@ class Acoustic:
     Args:
         path: of the graph that `build` made.
         threads: inference threads; 0 is one per core.
+        place: where it runs.
+        opens: makes its session.
 
     Raises:
         AssetError: the file cannot be loaded.
     """
 
-    def __init__(self, path: Path, threads: int = 0) -> None:
-        self._session = session(path, threads)
-        self.provider = str(self._session.get_providers()[0]).removesuffix("ExecutionProvider")
+    def __init__(
+        self, path: Path, threads: int = 0, place: Candidate = CPU, opens: Open = session
+    ) -> None:
+        self._session = Session(path, threads, "acoustic", place, opens)
+
+    @property
+    def provider(self) -> str:
+        """Where it runs by now."""
+        return self._session.place.shown
+
+    @property
+    def fault(self) -> str:
+        """Why not where it was to run; see `Session`."""
+        return self._session.fault
 
     def call(self, phonemes: str, style: Floats, speed: float) -> Call[Acoustics]:
         """The pass over one segment, not yet run.
@@ -81,7 +95,7 @@ class Acoustic:
             speed: 1 is natural.
         """
         tokens = np.array([[0, *(DEFAULT_VOCAB[p] for p in phonemes), 0]], np.int64)
-        feeds = {
+        feeds: dict[str, NDArray[np.generic]] = {
             build.TOKENS: tokens,
             build.STYLE: style,
             build.SPEED: np.array([speed], np.float32),

@@ -1,32 +1,34 @@
-"""ONNX Runtime sessions, and calls of them that can be stopped. Blocking."""
+"""ONNX Runtime sessions, what stands in for one that fails, and calls that can be stopped. Blocking."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import onnxruntime as ort
+import structlog
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from engine.errors import AssetError, SynthesisFailed
+from engine import metrics
+from engine.errors import AssetError, SynthesisFailed, blame
+from engine.model.providers import CPU, Candidate, Part
+
+log = structlog.get_logger("engine")
 
 T = TypeVar("T")
 
 #: ONNX Runtime's own numbering
 _SEVERITY_ERROR, _SEVERITY_FATAL = 3, 4
 
-_EXECUTION_PROVIDER = "ExecutionProvider"
-PROVIDERS = [f"CPU{_EXECUTION_PROVIDER}"]
 
-
-def why() -> str:
-    """Why the model runs where it does, in a sentence."""
-    offered = [name.removesuffix(_EXECUTION_PROVIDER) for name in ort.get_available_providers()]
-    others = [name for name in offered if name != "CPU"]
-    also = f"; ONNX Runtime also has {', '.join(others)} here" if others else ""
-    return f"This version uses the processor alone{also}."
+def portable(graph: Path) -> Path:
+    """A graph of `build` for other providers than the processor, in standard operators alone."""
+    return graph.parent / "portable" / graph.name
 
 
 def options(threads: int, *, optimised: bool) -> ort.SessionOptions:
@@ -45,22 +47,141 @@ def options(threads: int, *, optimised: bool) -> ort.SessionOptions:
     return chosen
 
 
-def session(path: Path, threads: int) -> ort.InferenceSession:
+class Runs(Protocol):
+    """What is used of `ort.InferenceSession`."""
+
+    def run(
+        self,
+        output_names: Sequence[str],
+        input_feed: Mapping[str, NDArray[np.generic]],
+        run_options: ort.RunOptions,
+    ) -> list[Any]:
+        """The outputs; raises whatever it likes."""
+        ...
+
+    def get_inputs(self) -> Sequence[Any]:
+        """Names and shapes."""
+        ...
+
+
+def session(graph: Path, threads: int, place: Candidate = CPU) -> Runs:
     """A session on a graph of `build`.
 
     From here on numpy multiplies on one thread: those of OpenBLAS go on spinning after a product,
     and a window that begins then takes twice as long (190 ms instead of 100, measured).
 
+    Args:
+        graph: the processor's.
+        threads: inference threads of the processor; 0 is one per core.
+        place: where it runs; it takes the `portable` one if that is not the processor.
+
     Raises:
-        AssetError: the file cannot be loaded.
+        AssetError: the file cannot be loaded, or not there.
     """
     threadpool_limits(1, user_api="blas")
+    own = place == CPU
+    path = graph if own else portable(graph)
+    told = dict(place.options)
+    if place.keeps:
+        told[place.keeps] = str(path.parent / place.name)
+    # What a provider cannot run is the processor's, in the same session.
+    wanted = [CPU.provider] if own else [(place.provider, told), CPU.provider]
     try:
-        return ort.InferenceSession(
-            str(path), options(threads, optimised=True), providers=PROVIDERS
+        # Without `enable_fallback` a provider that fails is not replaced without a word.
+        made = ort.InferenceSession(
+            str(path), options(threads, optimised=own), providers=wanted, enable_fallback=0
         )
     except Exception as error:  # ONNX Runtime has a class of its own for each kind of failure
         raise AssetError(f"{path} cannot be loaded as a model: {error}.") from None
+    if made.get_providers()[0] != place.provider:
+        raise AssetError(f"{place.shown} cannot be used: ONNX Runtime did not take it.")
+    runs: Runs = made
+    return runs
+
+
+#: what makes sessions; tests have others
+Open = Callable[[Path, int, Candidate], Runs]
+
+
+class Session:
+    """A graph where it was decided to run, and on the processor once that has failed.
+
+    A failure is seen by nobody but the log, the metrics and `fault`: the same call is done again.
+
+    Args:
+        graph: of `build`, the processor's.
+        threads: of the processor; 0 is one per core.
+        part: what this is of.
+        place: where it runs.
+        opens: makes sessions.
+        others: threads for what another place leaves to the processor; None: as many.
+
+    Attributes:
+        place: where it runs by now.
+        fault: why not where it was to run, a sentence; empty if it does.
+
+    Raises:
+        AssetError: the file cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        graph: Path,
+        threads: int,
+        part: Part,
+        place: Candidate = CPU,
+        opens: Open = session,
+        *,
+        others: int | None = None,
+    ) -> None:
+        self._graph, self._threads, self._part, self._opens = graph, threads, part, opens
+        self._falling = threading.Lock()
+        self.place, self.fault = place, ""
+        try:
+            self._runs = opens(graph, threads if place == CPU or others is None else others, place)
+        except AssetError as error:
+            if place == CPU:
+                raise
+            self._fall(error)
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """Names and shapes."""
+        return self._runs.get_inputs()
+
+    def run(
+        self, names: Sequence[str], feeds: Mapping[str, NDArray[np.generic]], run: ort.RunOptions
+    ) -> list[Any]:
+        """See `ort.InferenceSession`. From any thread; several at once.
+
+        Raises:
+            Exception: the processor failed, or the call was stopped.
+        """
+        runs = self._runs
+        try:
+            return runs.run(names, feeds, run)
+        except Exception as error:
+            if (self.place == CPU and runs is self._runs) or run.terminate:
+                raise
+            with self._falling:  # others that run at the same time may have fallen already
+                if runs is self._runs:
+                    self._fall(error)
+        return self._runs.run(names, feeds, run)
+
+    def _fall(self, error: Exception) -> None:
+        name = self.place.name
+        log.warning(
+            "a provider failed; the processor takes over",
+            provider=name,
+            part=self._part,
+            error=blame(error),
+        )
+        self._runs = self._opens(self._graph, self._threads, CPU)
+        self.place = CPU
+        self.fault = (
+            f"{name} failed, so the processor runs the {self._part} part; the log says why."
+        )
+        metrics.PROVIDER_FALLS.labels(name, self._part).inc()
 
 
 class Call(Generic[T]):

@@ -24,7 +24,8 @@ from engine.model.geometry import (
     CONTEXT_ONE,
     CONTEXT_TWO,
 )
-from engine.model.runtime import session
+from engine.model.providers import CPU, Candidate
+from engine.model.runtime import Open, Session, session
 
 Floats = NDArray[np.float32]
 
@@ -45,18 +46,37 @@ class Vocoder:
         stage_one: of `build`.
         stage_two: of `build`.
         threads: inference threads; 0 is one per core.
+        place: where both stages run; another than the processor has a window in one part.
+        opens: makes its sessions.
 
     Raises:
         AssetError: a file cannot be loaded.
     """
 
-    def __init__(self, stage_one: Path, stage_two: Path, threads: int = 0) -> None:
+    def __init__(
+        self,
+        stage_one: Path,
+        stage_two: Path,
+        threads: int = 0,
+        place: Candidate = CPU,
+        opens: Open = session,
+    ) -> None:
         self._threads = threads or os.cpu_count() or 1
-        self._one = session(stage_one, threads)
-        self._two = session(stage_two, 1)
+        self._one = Session(stage_one, threads, "vocoder", place, opens)
+        self._two = Session(stage_two, 1, "vocoder", place, opens, others=threads)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="vocoder")
-        self.channels_one = int(self._one.get_inputs()[2].shape[0])
-        self.channels_two = int(self._two.get_inputs()[2].shape[0])
+        self.channels_one = int(self._one.inputs[2].shape[0])
+        self.channels_two = int(self._two.inputs[2].shape[0])
+
+    @property
+    def provider(self) -> str:
+        """Where stage two, most of the work, runs by now."""
+        return self._two.place.shown
+
+    @property
+    def fault(self) -> str:
+        """Why not where it was to run; see `Session`."""
+        return self._one.fault or self._two.fault
 
     def upsample(
         self,
@@ -114,7 +134,8 @@ class Vocoder:
         Returns:
             float32 [300 (stop - start)].
         """
-        count = max(1, min(self._threads, (stop - start) // _PART))
+        threads = self._threads if self._two.place == CPU else 1
+        count = max(1, min(threads, (stop - start) // _PART))
         edges = [start + (stop - start) * n // count for n in range(count + 1)]
         norms = self._norms(sound, slice(self.channels_one, None), statistics)
 

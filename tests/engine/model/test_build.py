@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from engine.errors import AssetError
 from engine.model import build
 from engine.model.build import Build
+from engine.model.runtime import portable
 from tests.engine.model.conftest import RealParts
 
 Told = list[tuple[str, int, int | None]]
@@ -26,12 +27,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Builds are empty files, made at once; gives the models that were built."""
     models: list[Path] = []
 
-    def make(model: Path, to: Build, progress: object) -> None:
+    def make(model: Path, to: Build, anywhere: bool, progress: object) -> None:
         models.append(model)
-        to.folder.mkdir(exist_ok=True)
-        for name in ("acoustic", "stage_one", "stage_two"):
-            to.part(name).touch()
-            to.part(name).with_suffix(".bin").touch()
+        for form in (Path, portable)[: 1 + anywhere]:
+            for name in ("acoustic", "stage_one", "stage_two"):
+                path = form(to.part(name))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+                path.with_suffix(".bin").touch()
 
     monkeypatch.setattr(build, "_make", make)
     return models
@@ -45,6 +48,21 @@ def test_a_build_is_made_once(tmp_path: Path, made: list[Path], told: Told) -> N
     assert made == [model]
     build.ensure(model, "a" * 64, tmp_path, lambda *_: None, force=True)
     assert made == [model] * 2
+
+
+def test_graphs_for_other_providers_are_made_when_they_are_needed(
+    tmp_path: Path, made: list[Path]
+) -> None:
+    def ensure(anywhere: bool) -> bool:
+        found = build.ensure(tmp_path, "a" * 64, tmp_path, lambda *_: None, anywhere=anywhere)
+        assert found == build.planned("a" * 64, tmp_path)
+        return found.is_portable
+
+    assert [ensure(wanted) for wanted in (False, True, True, False)] == [False, True, True, True]
+    assert len(made) == 2
+    portable(build.planned("a" * 64, tmp_path).part("acoustic")).unlink()
+    assert not ensure(False)
+    assert ensure(True)
 
 
 def test_another_model_version_runtime_or_processor_is_another_build(

@@ -1,0 +1,393 @@
+"""Tries the places where the model may run, and keeps what came out. Shell: processes, a file.
+
+Where ONNX Runtime has nothing but the processor, nothing is tried and nothing is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+import onnxruntime as ort
+import structlog
+from numpy.typing import NDArray
+
+from engine.config import Settings
+from engine.errors import AssetError, blame
+from engine.ladder import FIRST_WINDOW, LAST_WINDOW, Kind, Step
+from engine.model import build, providers
+from engine.model.acoustic import Acoustic, Acoustics
+from engine.model.adain import Predictor
+from engine.model.assets import Assets
+from engine.model.decoder import Decoder
+from engine.model.providers import CPU, Candidate, Decision, Finding, Key, Part
+from engine.model.runtime import Call, Open, session
+from engine.model.sources import Progress
+from engine.model.store import write_atomically
+from engine.model.vocoder import Vocoder
+from engine.voices import Voices
+
+Floats = NDArray[np.float32]
+
+log = structlog.get_logger("engine")
+
+#: in the cache
+FILE = "providers.json"
+
+#: how often a candidate and the processor take turns, after one turn that does not count
+ROUNDS = 3
+#: a candidate that took so many times as long once has lost
+_HOPELESS = 3.0
+#: how long loading a candidate and its turns may take; compilers for accelerators take a minute
+_LIMIT_S = 120.0
+
+#: The text of the test, three seconds. Every round takes another part of it, because segments are
+#: of any length, and some providers compile for each length that they have not seen.
+_PHONEMES = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ."
+_SHORTER = 3
+
+#: speaks the part's text of a round: its sound, and the seconds that the part took
+Speak = Callable[[int], tuple[Floats, float]]
+Loaded = TypeVar("Loaded", Acoustic, Vocoder)
+#: a candidate with a part to run
+Trial = tuple[Part, Candidate]
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What the test needs to know.
+
+    Attributes:
+        build: of the model.
+        voices: the folder.
+        voice: that speaks.
+        threads: of the processor; 0: one per core.
+    """
+
+    build: build.Build
+    voices: Path
+    voice: str
+    threads: int
+
+
+class Examiner:
+    """Speaks with the processor, and with any other place; all in this process.
+
+    Args:
+        subject: what is tried.
+        opens: makes the sessions of other places.
+    """
+
+    def __init__(self, subject: Subject, opens: Open = session) -> None:
+        self._subject, self._opens = subject, opens
+        self._voices = Voices(subject.voices)
+        self._voice = self._voices.resolve(subject.voice)
+        self._own_acoustic = self._acoustic(CPU, session)
+        self._own_vocoder = self._vocoder(CPU, session)
+        self._predictor = Predictor()
+        self._sounds: dict[int, Acoustics] = {}
+
+    def examine(self, trial: Trial) -> Finding:
+        """Tries one place for one part."""
+        part, place = trial
+
+        def speaking() -> Speak:
+            if part == "acoustic":
+                return self._passes(self._acoustic(place, self._opens))
+            return self._decodes(self._vocoder(place, self._opens))
+
+        own = (
+            self._passes(self._own_acoustic)
+            if part == "acoustic"
+            else self._decodes(self._own_vocoder)
+        )
+        return tried(part, place, speaking, own)
+
+    def _acoustic(self, place: Candidate, opens: Open) -> Acoustic:
+        path = self._subject.build.part("acoustic")
+        return _unless_faulty(Acoustic(path, self._subject.threads, place, opens))
+
+    def _vocoder(self, place: Candidate, opens: Open) -> Vocoder:
+        one, two = (self._subject.build.part(name) for name in ("stage_one", "stage_two"))
+        return _unless_faulty(Vocoder(one, two, self._subject.threads, place, opens))
+
+    def _pass(self, acoustic: Acoustic, number: int) -> Call[Acoustics]:
+        phonemes = _PHONEMES[: len(_PHONEMES) - _SHORTER * number]
+        style = self._voices.style(self._voice, len(phonemes))
+        return acoustic.call(phonemes, style, 1.0)
+
+    def _passes(self, acoustic: Acoustic) -> Speak:
+        """Only the pass is timed; the processor makes it heard."""
+
+        def speak(number: int) -> tuple[Floats, float]:
+            call = self._pass(acoustic, number)
+            sound = call.run()
+            _unless_faulty(acoustic)
+            vocoder = self._own_vocoder
+            return Call(lambda options: vocoder.whole(sound, options)[0]).run(), call.seconds
+
+        return speak
+
+    def _decodes(self, vocoder: Vocoder) -> Speak:
+        """Stage one and windows, as for somebody who listens."""
+
+        def speak(number: int) -> tuple[Floats, float]:
+            if number not in self._sounds:
+                self._sounds[number] = self._pass(self._own_acoustic, number).run()
+            sound = self._sounds[number]
+            decoder = Decoder(vocoder, self._predictor, sound)
+            pieces, seconds = [], 0.0
+            for step in _steps(sound.columns):
+                decoding = decoder.call(step)
+                pieces.append(decoding.run())
+                seconds += decoding.seconds
+            _unless_faulty(vocoder)
+            return np.concatenate(pieces), seconds
+
+        return speak
+
+
+def _steps(columns: int) -> list[Step]:
+    steps = [Step(Kind.STAGE_ONE, 0, columns)]
+    at, size = 0, FIRST_WINDOW
+    while at < columns:
+        steps.append(Step(Kind.EXACT, at, min(columns, at + size)))
+        at, size = at + size, min(LAST_WINDOW, 2 * size)
+    return steps
+
+
+def _unless_faulty(part: Loaded) -> Loaded:
+    if part.fault:
+        raise AssetError(part.fault)
+    return part
+
+
+def tried(part: Part, place: Candidate, speaking: Callable[[], Speak], own: Speak) -> Finding:
+    """Compares a place with the processor, in turn. Blocking.
+
+    Args:
+        part: that it runs.
+        place: the candidate.
+        speaking: loads it; it and what it gives may raise whatever they like.
+        own: the processor's.
+    """
+    ratios: list[float] = []
+    worst_db = 0.0
+    doing = "loaded"
+    try:
+        speak = speaking()
+        doing = "run"
+        for number in range(ROUNDS + 1):
+            (expected, own_s), (sound, seconds) = own(number), speak(number)
+            fault, distance_db = providers.sound_fault(expected, sound)
+            worst_db = max(worst_db, distance_db or 0.0)
+            if fault:
+                return Finding(place.name, part, lsd_db=distance_db, fault=fault)
+            if number:
+                ratios.append(seconds / own_s)
+                if ratios[-1] > _HOPELESS:
+                    break
+    except Exception as error:
+        log.info("a provider failed its test", provider=place.name, part=part, error=blame(error))
+        return Finding(place.name, part, fault=f"it cannot be {doing} here")
+    return Finding(place.name, part, round(statistics.median(ratios), 3), worst_db)
+
+
+# --- in a process of its own --------------------------------------------------------------------
+
+
+def _work(telling: Connection, subject: Subject, trials: Sequence[Trial]) -> None:
+    """Sends a finding for each trial."""
+    # Standard output is the parent's, who may write sound to it.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    examiner = Examiner(subject)
+    for trial in trials:
+        telling.send(examiner.examine(trial))
+
+
+def examine(
+    subject: Subject,
+    trials: Sequence[Trial],
+    work: Callable[[Connection, Subject, Sequence[Trial]], None] = _work,
+    limit_s: float = _LIMIT_S,
+) -> list[Finding]:
+    """Tries them in processes of their own, which a provider may take down or hang. Blocking.
+
+    Args:
+        subject: what is tried.
+        trials: in this order.
+        work: what such a process does.
+        limit_s: how long one trial may take.
+    """
+    findings: list[Finding] = []
+    context = multiprocessing.get_context("spawn")
+    while len(findings) < len(trials):
+        told, telling = context.Pipe(duplex=False)
+        rest = trials[len(findings) :]
+        worker = context.Process(target=work, args=(telling, subject, rest), daemon=True)
+        worker.start()
+        telling.close()
+        try:
+            for part, place in rest:
+                if not told.poll(limit_s):
+                    fault = f"it was not done after {limit_s:g} s"
+                    findings.append(Finding(place.name, part, fault=fault))
+                    break
+                try:
+                    findings.append(told.recv())
+                except EOFError:
+                    findings.append(Finding(place.name, part, fault="it ended its process"))
+                    break
+        finally:
+            worker.kill()
+            worker.join()
+            told.close()
+    return findings
+
+
+# --- the decision -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where the model runs.
+
+    Attributes:
+        build: that can run there.
+        acoustic: where this part does.
+        vocoder: the same.
+        threads: of the processor; 0: one per core.
+        why: a sentence.
+        fault: why it is not what somebody asked for, a sentence; empty if it is.
+    """
+
+    build: build.Build
+    acoustic: Candidate
+    vocoder: Candidate
+    threads: int
+    why: str
+    fault: str = ""
+
+
+def settle(
+    found: Assets,
+    settings: Settings,
+    progress: Progress,
+    *,
+    offered: Sequence[str] | None = None,
+    examines: Callable[[Subject, Sequence[Trial]], list[Finding]] = examine,
+    now_s: Callable[[], float] = time.time,
+) -> Settled:
+    """Where the model is to run: as it was decided, or after a test. Blocks.
+
+    Args:
+        found: model and voices.
+        settings: all of them.
+        progress: told of what takes long.
+        offered: instead of `ort.get_available_providers()`.
+        examines: the test.
+        now_s: seconds since 1970.
+
+    Raises:
+        AssetError: see `build.ensure`.
+    """
+    offered = ort.get_available_providers() if offered is None else offered
+    candidates = providers.candidates(offered, settings.provider)
+
+    def built(*, anywhere: bool) -> build.Build:
+        return build.ensure(
+            found.model, found.sha256, settings.cache_dir, progress, anywhere=anywhere
+        )
+
+    key = key_of(build.planned(found.sha256, settings.cache_dir), candidates)
+    file = settings.cache_dir.expanduser() / FILE
+    before = read(file)
+    # Without candidates there is nothing that a test could find; the threads were asked for.
+    retest = settings.provider_retest if candidates else "on_demand"
+    reason = "it is the first" if before is None else providers.stale(before, key, retest, now_s())
+    decision = None if reason else before
+    if reason and candidates:
+        log.info("the providers are tried", reason=reason)
+        progress("trying where the model runs best", 0, None)
+        subject = Subject(built(anywhere=True), found.voices, settings.voice, settings.threads)
+        trials = [(part, place) for place in candidates for part in providers.PARTS]
+        forced = settings.provider != "auto"
+        decision = providers.decided(key, examines(subject, trials), now_s(), forced=forced)
+        keep(file, decision)
+    acoustic = providers.named(decision.acoustic) if decision else CPU
+    vocoder = providers.named(decision.vocoder) if decision else CPU
+    why = providers.why(decision, offered, settings.provider)
+    return Settled(
+        build=built(anywhere={acoustic, vocoder} != {CPU}),
+        acoustic=acoustic,
+        vocoder=vocoder,
+        threads=settings.threads or (decision.threads if decision else 0),
+        why=why,
+        fault=_unfulfilled(settings, candidates, {acoustic, vocoder} == {CPU}, why),
+    )
+
+
+def _unfulfilled(
+    settings: Settings, candidates: Sequence[Candidate], only_own: bool, why: str
+) -> str:
+    wanted = settings.provider
+    if wanted in ("auto", "cpu") or not only_own:
+        return ""
+    if candidates:
+        return f"The setting provider is {wanted}, but the processor is used. {why}"
+    return (
+        f"The setting provider is {wanted}, which this ONNX Runtime does not have, so the "
+        "processor is used."
+    )
+
+
+def key_of(built: build.Build, candidates: Sequence[Candidate]) -> Key:
+    """What a decision depends on, of this machine."""
+    return Key(
+        runtime=ort.__version__,
+        build=built.key,
+        system=f"{platform.system()} {platform.release()}",
+        hardware=f"{platform.machine()} {_processor()}, {os.cpu_count()} cores",
+        candidates=tuple(one.name for one in candidates),
+    )
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def read(file: Path) -> Decision | None:
+    """The decision that is kept; None if there is none, or it cannot be read."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Decision)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        log.warning("the decision about providers cannot be read", error=blame(error))
+        return None
+
+
+def keep(file: Path, decision: Decision) -> bool:
+    """Writes the decision, whole or not at all; whether that worked."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, msgspec.json.format(msgspec.json.encode(decision), indent=2))
+    except OSError as error:
+        log.warning("the decision about providers cannot be kept", error=blame(error))
+        return False
+    return True
