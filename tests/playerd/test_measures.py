@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import signal
 import time
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from tests.playerd.measuring import (
     SENTENCES,
     Engine,
     Followed,
+    Follower,
     Run,
     Samples,
     following,
@@ -41,6 +43,7 @@ from tests.playerd.measuring import (
     runs,
     samples,
 )
+from tests.playerd.playing import Client
 from tests.playerd.program import Program, engine, running
 from tests.playerd.test_program import disturbed, heard_as_expected, no_traceback
 from tests.support.access import TOKEN
@@ -67,6 +70,19 @@ RAMP = ms_to_samples(RAMP_MS)
 def player(rig: Rig, engine: Engine, folder: Path) -> AbstractAsyncContextManager[Program]:
     """The real player on the rig."""
     return running(environment=rig.environment, folder=folder, engine_port=engine.port)
+
+
+@asynccontextmanager
+async def followed(
+    rig: Rig, engine: Engine, folder: Path
+) -> AsyncIterator[tuple[Program, Client, Follower]]:
+    """The player, who gives it orders, and who knows what it is sent."""
+    async with (
+        player(rig, engine, folder) as program,
+        program.client() as client,
+        following(engine.url) as follower,
+    ):
+        yield program, client, follower
 
 
 async def cached(engine: Engine, text: str) -> None:
@@ -122,11 +138,7 @@ async def test_every_sample_is_heard_and_the_end_is_told_when_it_is_heard(
 
     async def attempt() -> None:
         done_s: list[float] = []
-        async with (
-            player(rig, real_engine, tmp_path) as program,
-            program.client() as client,
-            following(real_engine.url) as follower,
-        ):
+        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
             with rig.capture() as capture:
                 for n, text in enumerate(texts[:half]):
                     assert (await client.done(await client.speak(text, key=str(n)))).outcome
@@ -189,11 +201,7 @@ async def test_stop(rig: Rig, real_engine: Engine, tmp_path: Path, times: int) -
 
     async def attempt() -> None:
         late_ms = []
-        async with (
-            player(rig, real_engine, tmp_path) as program,
-            program.client() as client,
-            following(real_engine.url) as follower,
-        ):
+        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
             for n in range(times):
                 with rig.capture() as capture:
                     item = await client.speak(OBEDIENT, key=str(n))
@@ -225,11 +233,7 @@ async def test_pause_and_resume_within_an_utterance(
 
     async def attempt() -> None:
         asked_s, resumed_s = [], []
-        async with (
-            player(rig, real_engine, tmp_path) as program,
-            program.client() as client,
-            following(real_engine.url) as follower,
-        ):
+        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
             with rig.capture() as capture:
                 item = await client.speak(text, key="it")
                 await client.hear(messages.ItemStarted, item=item)
@@ -266,11 +270,7 @@ async def test_elsewhere_and_on_another_device(
 
     async def attempt() -> None:
         asked_s = []
-        async with (
-            player(rig, real_engine, tmp_path) as program,
-            program.client() as client,
-            following(real_engine.url) as follower,
-        ):
+        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
 
             async def then(command: msgspec.Struct) -> None:
                 await trio.sleep(0.5)
@@ -317,11 +317,7 @@ async def test_the_volume_changes_without_a_click(
 
     async def attempt() -> None:
         asked_s = []
-        async with (
-            player(rig, real_engine, tmp_path) as program,
-            program.client() as client,
-            following(real_engine.url) as follower,
-        ):
+        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
             with rig.capture() as capture:
                 item = await client.speak(OBEDIENT, key="it")
                 await client.hear(messages.ItemStarted, item=item)
