@@ -23,7 +23,7 @@ from engine.config import Settings
 from engine.errors import EngineError, InvalidRequest, SetupError, TextTooLong, blame
 from engine.ladder import Costs
 from engine.live import FedStream, TextFeed
-from engine.model import assets, trial
+from engine.model import assets, placement
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.vocoder import Vocoder
@@ -303,7 +303,7 @@ class _Loaded(NamedTuple):
 
 def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir, progress=progress)
-    settled = trial.settle(found, settings, progress)
+    settled = placement.settle(found, settings, progress)
     built, threads = settled.build, settled.threads
     acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic)
     stages = built.part("stage_one"), built.part("stage_two")

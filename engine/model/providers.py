@@ -2,7 +2,7 @@
 
 ONNX Runtime calls what runs a graph an execution provider. The processor is one, always there, and
 the reference: a place is only taken if it gave the same sound in a fixed test and took clearly less
-time (`choice`). `trial` runs that test; what came out is a `Decision`, which is kept.
+time (`choice`). `trial` runs that test; what came out is a `Decision`, which `placement` keeps.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ class Finding(msgspec.Struct, frozen=True):
     Attributes:
         candidate: its name.
         part: what it ran.
-        ratio: its time by the processor's, median of turns side by side; None: it has none.
+        ratio: its time by the processor's of the same turn, which it kept to in all turns but one;
+            None: it has none.
+        seconds: median of its turns; None: it had none.
         lsd_db: largest log-spectral distance to the processor's sound; None: there is none.
         fault: why it cannot be taken, half a sentence; empty if it can.
     """
@@ -132,6 +134,7 @@ class Finding(msgspec.Struct, frozen=True):
     candidate: str
     part: Part
     ratio: float | None = None
+    seconds: float | None = None
     lsd_db: float | None = None
     fault: str = ""
 
@@ -235,7 +238,10 @@ def decided(
     forced: bool = False,
     sweep: Mapping[int, float] | None = None,
 ) -> Decision:
-    """What follows from a test; see `choice` and `best_threads`."""
+    """What follows from a test; see `choice` and `best_threads`.
+
+    `forced` is a setting, which may change while the findings are still believed.
+    """
     return Decision(
         key=key,
         decided_s=now_s,

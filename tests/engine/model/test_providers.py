@@ -21,7 +21,7 @@ from engine import metrics
 from engine.config import Retest, Settings, Wanted
 from engine.errors import AssetError, SynthesisFailed
 from engine.ladder import Kind, Step
-from engine.model import build, providers, trial
+from engine.model import build, placement, providers, trial
 from engine.model.acoustic import Acoustic
 from engine.model.assets import Assets
 from engine.model.decoder import Decoder
@@ -146,6 +146,19 @@ def test_a_slow_provider_is_not_chosen_and_not_tried_for_long() -> None:
         assert providers.choice([finding], "vocoder", forced=True) == "fake"
 
 
+@pytest.mark.parametrize(("slow_turns", "name"), [(0, "fake"), (1, "fake"), (2, "cpu")])
+def test_a_provider_is_chosen_if_it_is_quicker_in_all_turns_but_one(
+    slow_turns: int, name: str
+) -> None:
+    voice = Voice()
+
+    def speak(number: int) -> tuple[Floats, float]:
+        return voice(number)[0], 1.1 if 0 < number <= slow_turns else 0.5
+
+    finding = trial.tried("vocoder", FAKE, lambda: speak, Voice())
+    assert providers.choice([finding], "vocoder") == name
+
+
 @pytest.mark.parametrize(
     ("voice", "fault"),
     [
@@ -246,10 +259,10 @@ def test_a_decision_holds_for_what_it_was_made_for(name: str) -> None:
 def test_a_decision_is_read_as_it_was_kept(
     tmp_path_factory: pytest.TempPathFactory, findings: list[Finding], sweep: dict[int, float]
 ) -> None:
-    file = tmp_path_factory.mktemp("kept") / "deep" / trial.FILE
+    file = tmp_path_factory.mktemp("kept") / "deep" / placement.FILE
     decision = providers.decided(KEY, findings, 1e9, sweep=sweep)
-    assert trial.keep(file, decision)
-    assert trial.read(file) == decision
+    assert placement.keep(file, decision)
+    assert placement.read(file) == decision
     assert list(file.parent.iterdir()) == [file]
 
 
@@ -257,9 +270,9 @@ def test_a_decision_is_read_as_it_was_kept(
 def test_a_damaged_file_is_no_decision(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
-    file = tmp_path_factory.mktemp("damaged") / trial.FILE
+    file = tmp_path_factory.mktemp("damaged") / placement.FILE
     file.write_bytes(content)
-    assert trial.read(file) is None
+    assert placement.read(file) is None
 
 
 class Machine:
@@ -279,10 +292,10 @@ class Machine:
 
         monkeypatch.setattr(build, "ensure", ensure)
 
-    def start(self, **changes: object) -> trial.Settled:
+    def start(self, **changes: object) -> placement.Settled:
         assets = Assets(Path("model"), "model", "int8", "a" * 64, Path("voices"))
         settings = self.settings.model_copy(update=changes)
-        return trial.settle(
+        return placement.settle(
             assets,
             settings,
             lambda *_: None,
@@ -294,7 +307,7 @@ class Machine:
     def _examine(self, _: Subject, trials: Sequence[Trial]) -> list[Finding]:
         self.tried.append(list(dict.fromkeys(place.name for _, place in trials)))
         return [
-            Finding(place.name, part, self.ratio + at / 10, 0.1, self.fault)
+            Finding(place.name, part, self.ratio + at / 10, 1.0, 0.1, self.fault)
             for at, (part, place) in enumerate(trials)
         ]
 
@@ -346,9 +359,28 @@ def test_what_changes_is_tried_again(machine: Machine, monkeypatch: pytest.Monke
     assert len(machine.tried) == 4
 
 
+def test_what_was_forced_is_not_taken_for_what_is_best(machine: Machine) -> None:
+    """Both have the same candidates, so the findings still hold; what follows from them does not."""
+    machine.ratio = 1.5
+    assert machine.start(provider="coreml").acoustic == COREML
+    assert machine.start().acoustic == CPU
+    assert len(machine.tried) == 1
+
+
+def test_a_test_that_is_done_again_keeps_what_was_found_about_threads(machine: Machine) -> None:
+    machine.start()
+    file = machine.settings.cache_dir / placement.FILE
+    kept = placement.read(file)
+    assert kept is not None
+    placement.keep(file, msgspec.structs.replace(kept, sweep={3: 0.7, 4: 1.0}))
+    machine.now_s += 8 * DAY_S
+    assert machine.start().threads == machine.start().threads == 3
+    assert len(machine.tried) == 2
+
+
 def test_a_damaged_decision_is_made_again(machine: Machine) -> None:
     machine.start()
-    (machine.settings.cache_dir / trial.FILE).write_text("{")
+    (machine.settings.cache_dir / placement.FILE).write_text("{")
     assert machine.start().acoustic == COREML
     assert machine.start().acoustic == COREML
     assert len(machine.tried) == 2
@@ -376,12 +408,12 @@ def test_what_was_asked_for_and_cannot_be_is_told(machine: Machine) -> None:
 def test_threads_that_were_measured_are_used_unless_somebody_names_some(machine: Machine) -> None:
     machine.offered = LINUX
     planned = build.planned("a" * 64, machine.settings.cache_dir)
-    key = trial.key_of(planned, ())
-    file = machine.settings.cache_dir / trial.FILE
-    trial.keep(file, providers.decided(key, [], 1.0, sweep={1: 1.5, 3: 0.7, 4: 1.0}))
+    key = placement.key_of(planned, ())
+    file = machine.settings.cache_dir / placement.FILE
+    placement.keep(file, providers.decided(key, [], 1.0, sweep={1: 1.5, 3: 0.7, 4: 1.0}))
     assert machine.start().threads == 3
     assert machine.start(threads=2).threads == 2
-    trial.keep(file, Decision(msgspec.structs.replace(key, hardware="another"), 1e9, threads=3))
+    placement.keep(file, Decision(msgspec.structs.replace(key, hardware="another"), 1e9, threads=3))
     assert machine.start().threads == 0
 
 

@@ -1,0 +1,191 @@
+"""Where the model is to run: as it was decided, or after a test. Shell: a file, the clock.
+
+Where ONNX Runtime has nothing but the processor, nothing is tried and nothing is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import onnxruntime as ort
+import structlog
+
+from engine.config import Settings
+from engine.errors import blame
+from engine.model import build, providers
+from engine.model.assets import Assets
+from engine.model.providers import CPU, Candidate, Decision, Finding, Key
+from engine.model.sources import Progress
+from engine.model.store import write_atomically
+from engine.model.trial import Subject, Trial, examine
+
+log = structlog.get_logger("engine")
+
+#: in the cache
+FILE = "providers.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where the model runs.
+
+    Attributes:
+        build: that can run there.
+        acoustic: where this part does.
+        vocoder: the same.
+        threads: of the processor; 0: one per core.
+        why: a sentence.
+        fault: why it is not what somebody asked for, a sentence; empty if it is.
+    """
+
+    build: build.Build
+    acoustic: Candidate
+    vocoder: Candidate
+    threads: int
+    why: str
+    fault: str = ""
+
+
+def settle(
+    found: Assets,
+    settings: Settings,
+    progress: Progress,
+    *,
+    offered: Sequence[str] | None = None,
+    examines: Callable[[Subject, Sequence[Trial]], list[Finding]] = examine,
+    now_s: Callable[[], float] = time.time,
+) -> Settled:
+    """Where the model is to run: as it was decided, or after a test. Blocks.
+
+    Args:
+        found: model and voices.
+        settings: all of them.
+        progress: told of what takes long.
+        offered: instead of `ort.get_available_providers()`.
+        examines: the test.
+        now_s: seconds since 1970.
+
+    Raises:
+        AssetError: see `build.ensure`.
+    """
+    offered = ort.get_available_providers() if offered is None else offered
+    candidates = providers.candidates(offered, settings.provider)
+    key = key_of(build.planned(found.sha256, settings.cache_dir), candidates)
+    file = settings.cache_dir.expanduser() / FILE
+    before = read(file)
+    # Without candidates there is nothing that a test could find; the threads were asked for.
+    retest = settings.provider_retest if candidates else "on_demand"
+    reason = "it is the first" if before is None else providers.stale(before, key, retest, now_s())
+    findings = list(before.findings) if before else []
+    sweep = before.sweep if before and before.key == key else {}
+    decided_s = before.decided_s if before else 0.0
+    if reason and candidates:
+        log.info("the providers are tried", reason=reason)
+        findings = findings_of(found, settings, candidates, progress, examines)
+        decided_s = now_s()
+    decision: Decision | None = None
+    if candidates or not reason:
+        forced = settings.provider != "auto"
+        decision = providers.decided(key, findings, decided_s, forced=forced, sweep=sweep)
+    if reason and decision:
+        keep(file, decision)
+    acoustic = providers.named(decision.acoustic) if decision else CPU
+    vocoder = providers.named(decision.vocoder) if decision else CPU
+    why = providers.why(decision, offered, settings.provider)
+    return Settled(
+        build=_built(found, settings, progress, anywhere={acoustic, vocoder} != {CPU}),
+        acoustic=acoustic,
+        vocoder=vocoder,
+        threads=settings.threads or (decision.threads if decision else 0),
+        why=why,
+        fault=_unfulfilled(settings, candidates, {acoustic, vocoder} == {CPU}, why),
+    )
+
+
+def findings_of(
+    found: Assets,
+    settings: Settings,
+    candidates: Sequence[Candidate],
+    progress: Progress,
+    examines: Callable[[Subject, Sequence[Trial]], list[Finding]] = examine,
+) -> list[Finding]:
+    """Tries all candidates for both parts. Blocks.
+
+    Raises:
+        AssetError: see `build.ensure`.
+    """
+    built = _built(found, settings, progress, anywhere=bool(candidates))
+    progress("trying where the model runs best", 0, None)
+    trials = [(part, place) for place in candidates for part in providers.PARTS]
+    return examines(subject_of(built, found, settings), trials)
+
+
+def subject_of(built: build.Build, found: Assets, settings: Settings) -> Subject:
+    """What is tried."""
+    return Subject(built, found.voices, settings.voice, settings.threads)
+
+
+def _built(found: Assets, settings: Settings, progress: Progress, *, anywhere: bool) -> build.Build:
+    return build.ensure(found.model, found.sha256, settings.cache_dir, progress, anywhere=anywhere)
+
+
+def _unfulfilled(
+    settings: Settings, candidates: Sequence[Candidate], only_own: bool, why: str
+) -> str:
+    wanted = settings.provider
+    if wanted in ("auto", "cpu") or not only_own:
+        return ""
+    if candidates:
+        return f"The setting provider is {wanted}, but the processor is used. {why}"
+    return (
+        f"The setting provider is {wanted}, which this ONNX Runtime does not have, so the "
+        "processor is used."
+    )
+
+
+def key_of(built: build.Build, candidates: Sequence[Candidate]) -> Key:
+    """What a decision depends on, of this machine."""
+    return Key(
+        runtime=ort.__version__,
+        build=built.key,
+        system=f"{platform.system()} {platform.release()}",
+        hardware=f"{platform.machine()} {_processor()}, {os.cpu_count()} cores",
+        candidates=tuple(one.name for one in candidates),
+    )
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def read(file: Path) -> Decision | None:
+    """The decision that is kept; None if there is none, or it cannot be read."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Decision)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        log.warning("the decision about providers cannot be read", error=blame(error))
+        return None
+
+
+def keep(file: Path, decision: Decision) -> bool:
+    """Writes the decision, whole or not at all; whether that worked."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, msgspec.json.format(msgspec.json.encode(decision), indent=2))
+    except OSError as error:
+        log.warning("the decision about providers cannot be kept", error=blame(error))
+        return False
+    return True
