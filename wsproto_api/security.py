@@ -27,7 +27,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -42,6 +42,7 @@ LOCAL_NAMES = frozenset({"localhost", "host.docker.internal"})
 
 #: what browsers omit
 HTTP_PORT = 80
+STANDARD_PORTS = {"http": HTTP_PORT, "https": 443}
 
 #: begins the subprotocol that carries the token
 BEARER = "bearer."
@@ -173,24 +174,44 @@ def policy(settings: Settings, *, port: int, token: str, pages_need_token: bool 
         token: what programs must show.
         pages_need_token: see `Policy`.
     """
+    hosts = frozenset(_extra(host) for host in settings.hosts)
     return Policy(
         port=port,
         token=token,
         bind=ipaddress.ip_address(settings.host),
-        hosts=frozenset(_extra(host) for host in settings.hosts),
-        origins=page_origins(settings.http_port, settings.host) | set(settings.origins),
+        hosts=hosts,
+        origins=page_origins(settings.http_port, settings.host, hosts) | set(settings.origins),
         pages_need_token=pages_need_token,
     )
 
 
-def page_origins(port: int, bind: str = "127.0.0.1") -> frozenset[str]:
-    """Origins of the pages that our own HTTP server on `port` of the address `bind` serves."""
-    suffix = "" if port == HTTP_PORT else f":{port}"
-    names = {"127.0.0.1", "localhost", "[::1]"}
+def page_origins(
+    port: int, bind: str = "127.0.0.1", hosts: Collection[Host] = ()
+) -> frozenset[str]:
+    """Origins of the pages that our own HTTP server serves.
+
+    Args:
+        port: where that listens.
+        bind: the address of this.
+        hosts: by what else it is reached, as `Policy` has it; by these perhaps through a proxy, which
+            has a certificate or none.
+    """
     address = ipaddress.ip_address(bind)
+    own: set[str | Address] = {"localhost", *map(ipaddress.ip_address, ("127.0.0.1", "::1"))}
     if not address.is_unspecified:
-        names.add(f"[{address}]" if address.version == 6 else str(address))
-    return frozenset(f"http://{name}{suffix}" for name in names)
+        own.add(address)
+    return frozenset(_origin("http", name, port) for name in own) | frozenset(
+        _origin(scheme, host.name, served)
+        for host in hosts
+        for scheme, standard in STANDARD_PORTS.items()
+        for served in ((port, standard) if host.port is None else (host.port,))
+    )
+
+
+def _origin(scheme: str, name: str | Address, port: int) -> str:
+    """As browsers write it."""
+    where = f"[{name}]" if isinstance(name, ipaddress.IPv6Address) else str(name)
+    return f"{scheme}://{where}" + ("" if port == STANDARD_PORTS[scheme] else f":{port}")
 
 
 def admission(policy: Policy, offer: Offer) -> Decision:

@@ -246,6 +246,37 @@ def test_the_address_it_listens_on(bind: str, host: str, served: bool) -> None:
     assert (security.foreigner(made(bind), Offer(hosts=[host])) is None) is served
 
 
+@pytest.mark.parametrize(
+    ("hosts", "origin", "ours"),
+    [
+        (["tts.lan"], "http://tts.lan:8880", True),
+        (["TTS.lan"], "http://tts.lan:8880", True),
+        (["tts.lan"], "https://tts.lan:8880", True),
+        (["tts.lan"], "https://tts.lan", True),  # behind a proxy on a standard port
+        (["tts.lan"], "http://tts.lan", True),
+        (["tts.lan"], "http://tts.lan:8881", False),
+        (["tts.lan"], "http://tts.lan:443", False),
+        (["tts.lan"], "https://tts.lan:80", False),
+        (["tts.lan"], "http://x.tts.lan:8880", False),
+        (["tts.lan"], "http://tts.lan.evil.example:8880", False),
+        (["tts.lan"], "ws://tts.lan:8880", False),
+        (["tts.lan:443"], "https://tts.lan", True),
+        (["tts.lan:443"], "https://tts.lan:8880", False),
+        (["tts.lan:8443"], "https://tts.lan:8443", True),
+        (["tts.lan:8443"], "https://tts.lan", False),
+        (["192.168.1.5"], "http://192.168.1.5:8880", True),
+        (["192.168.1.5"], "http://192.168.1.6:8880", False),
+        (["fd00:0::5"], "http://[fd00::5]:8880", True),
+        (["[fd00::5]:443"], "https://[fd00::5]", True),
+        (["tts.lan"], PAGE, True),  # more names, not other ones
+        ([], "http://tts.lan:8880", False),
+    ],
+)
+def test_pages_by_the_names_in_the_setting_hosts(hosts: list[str], origin: str, ours: bool) -> None:
+    decision = security.foreigner(made(hosts=hosts), Offer(hosts=[HERE], origins=[origin]))
+    assert (decision is None) is ours
+
+
 def test_the_setting_origins() -> None:
     policy = made(origins=["https://tts.example"])
     assert verdict(policy, origins=["https://tts.example"]) == "in"
