@@ -2,9 +2,9 @@
 
 Every place and the processor take turns at both parts of the model; the text has another length in
 every round, because some providers compile for each. A place is right if its sound is as long as the
-processor's, not silent and at most 2 dB off, and it is chosen if it takes at most 0.9 of the time.
-Then numbers of threads take turns. What follows is kept (not if it has to be quick), and the engine
-goes by it from its next start.
+processor's, not silent and at most 2 dB off, and it is chosen if it takes at most 0.9 of the time in
+all turns but one, which is the ratio that is shown. Then numbers of threads take turns. What follows
+is kept (not if it has to be quick), and the engine goes by it from its next start.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _measured(options: Options, settings: Settings) -> Report:
         findings,
         time.time(),
         forced=settings.provider != "auto",
-        sweep={threads: statistics.median(ratios) for threads, ratios in by_usual.items()},
+        sweep={threads: providers.kept_to(ratios) for threads, ratios in by_usual.items()},
     )
     kept = not options.quick and placement.keep(
         settings.cache_dir.expanduser() / placement.FILE, decision
@@ -88,7 +88,7 @@ def _threads_row(threads: int, took: list[float], decision: Decision) -> Row:
         "part": "both",
         "where": f"{CPU.name}, {threads} thread{'s' * (threads > 1)}",
         "s": round(statistics.median(took), 3),
-        "by the processor's": round(decision.sweep[threads], 3),
+        "by the processor's": decision.sweep[threads],
         "LSD dB": None,
         "verdict": "chosen" if chosen else "not chosen",
     }

@@ -160,6 +160,15 @@ def sound_fault(reference: Floats, other: Floats) -> tuple[str, float | None]:
     return "", distance
 
 
+def kept_to(ratios: Sequence[float]) -> float:
+    """The ratio that was kept to in all turns but one.
+
+    On a machine that has other work a median of a few turns is a matter of luck (0.9, and 1.6 at
+    another time, for the same provider).
+    """
+    return round(sorted(ratios)[-2:][0], 3)
+
+
 def choice(findings: Sequence[Finding], part: Part, *, forced: bool = False) -> str:
     """Name of the best place for a part: the quickest whose sound is right, if that is worth it.
 
@@ -218,7 +227,8 @@ class Decision(msgspec.Struct, frozen=True):
         acoustic: name of the candidate.
         vocoder: the same.
         threads: of the processor; 0: one per core.
-        sweep: that was found so, by number of threads the time by that of one per core.
+        sweep: that was found so, by number of threads the time by that of one per core, which it
+            kept to in all turns but one.
     """
 
     key: Key

@@ -192,11 +192,8 @@ def tried(part: Part, place: Candidate, speaking: Callable[[], Speak], own: Spea
     except Exception as error:
         log.info("a provider failed its test", provider=place.name, part=part, error=blame(error))
         return Finding(place.name, part, fault=f"it cannot be {doing} here")
-    # On a machine that has other work a median of a few turns is a matter of luck (0.9 and 1.6 for
-    # the same provider): a place must be better in all turns but one.
-    ratio = sorted(ratios)[-2:][0]
-    seconds = statistics.median(times)
-    return Finding(place.name, part, round(ratio, 3), round(seconds, 3), worst_db)
+    seconds = round(statistics.median(times), 3)
+    return Finding(place.name, part, providers.kept_to(ratios), seconds, worst_db)
 
 
 # --- in a process of its own --------------------------------------------------------------------

@@ -184,6 +184,13 @@ def test_a_provider_that_cannot_be_loaded_is_refused() -> None:
     assert finding == Finding("fake", "acoustic", fault="it cannot be loaded here")
 
 
+@given(st.lists(st.floats(0.1, 9), min_size=2), st.floats(0.1, 9))
+def test_one_turn_alone_does_not_spoil_a_ratio(ratios: list[float], odd: float) -> None:
+    kept = providers.kept_to([*ratios, odd])
+    assert kept <= round(max(ratios), 3)
+    assert sum(ratio > kept + 0.001 for ratio in [*ratios, odd]) <= 1
+
+
 FINDINGS = st.builds(
     Finding,
     candidate=st.sampled_from("abcde"),
