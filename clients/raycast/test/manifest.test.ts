@@ -21,6 +21,17 @@ test("the manifest names what is there", () => {
   assert.deepEqual([icon.readUInt32BE(16), icon.readUInt32BE(20)], [512, 512]);
 });
 
+test("the documents list every command", () => {
+  for (const file of ["README.md", "../../docs/clients.md"]) {
+    const rows = readFileSync(file, "utf8")
+      .split("\n")
+      .filter((line) => line.startsWith("| "));
+    const named = rows.map((row) => row.split("|")[1]!).join();
+    for (const { title } of manifest.commands)
+      assert.ok(named.includes(title.replace(/ Speech$/, "")), `${file} lacks ${title}`);
+  }
+});
+
 test("the manifest keeps to the rules of Raycast", () => {
   assert.match(manifest.name, /^[a-z0-9-]+$/);
   for (const command of manifest.commands) {

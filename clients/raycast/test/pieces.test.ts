@@ -88,8 +88,10 @@ test("half a surrogate pair becomes a character that can be sent", () => {
   assert.deepEqual(pieces("a\ud83cb"), ["a\ufffdb"]);
 });
 
-test("emoji alone are nothing to speak", () => {
-  for (const text of ["🎉", "👩‍👩‍👧 🇩🇪 👍🏽", "❤️\n✨", "🏃🏽‍♂️"]) assert.equal(isSpoken(text), false, text);
+test("emoji and marks alone are nothing to speak", () => {
+  const england = "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}";
+  for (const text of ["🎉", "👩‍👩‍👧 🇩🇪 👍🏽", "❤️\n✨", "🏃🏽‍♂️", "☺ ❤ ♥♦", england, "---", "… !"])
+    assert.equal(isSpoken(text), false, text);
   for (const text of ["🎉 a", "1", "1️⃣", "ש", "漢", "$", "©"])
     assert.equal(isSpoken(text), true, text);
 });

@@ -38,6 +38,19 @@ test("systemd does it with one command", async () => {
   assert.deepEqual(await commands("linux", true), [`systemctl --user restart ${units}`]);
 });
 
+test("a player on another machine is not started here", async () => {
+  for (const address of ["ws://192.168.1.5:8882", "wss://speech.example", "ws://[fd00::1]:8882"]) {
+    const player = new Player({ address });
+    const run: Run = () => Promise.reject(new Error("it ran"));
+    await assert.rejects(start({ anew: false, player }, { ...MACHINE, run }), {
+      message: /on another machine/,
+      remedy: "preferences",
+    });
+  }
+  for (const address of ["", "ws://localhost:1", "ws://127.0.0.1:1", "ws://[::1]:1", "nonsense:"])
+    assert.equal(new Player({ address }).elsewhere, false, address);
+});
+
 test("services that are not installed are told, with how to install them", async () => {
   const run: Run = () => Promise.reject(new Error("113"));
   const machine = { ...MACHINE, run };

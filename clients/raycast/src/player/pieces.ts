@@ -57,9 +57,7 @@ export function characters(text: string): number {
   return [...text].length;
 }
 
-/** Whether there is anything in a text beside emoji, which are not spoken, and space. */
+/** Whether there is anything in a text that is spoken: pictures, dashes, dots and space are not. */
 export function isSpoken(text: string): boolean {
-  // with their joiners; © and the like are pictures only if a selector says so
-  const emoji = /\p{Emoji_Presentation}|\p{Extended_Pictographic}\ufe0f|\u200d|\s/gu;
-  return text.replace(emoji, "") !== "";
+  return /[\p{L}\p{N}\p{Sc}\p{Sm}&%@#°©®™]/u.test(text);
 }

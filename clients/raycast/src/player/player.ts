@@ -4,7 +4,7 @@ import { type Conversation, converse, type Patience, PATIENCE } from "./conversa
 import { Failure, failureOf } from "./failure";
 import type { Markdown, Mode, Queue, State, Voice } from "./messages";
 import { characters, isSpoken, pieces } from "./pieces";
-import { access, type Whereabouts } from "./whereabouts";
+import { access, isElsewhere, type Whereabouts } from "./whereabouts";
 
 /** How a text is spoken; what is missing is the player's own choice. */
 export interface Manner {
@@ -43,6 +43,11 @@ export class Player {
     private readonly patience: Patience = PATIENCE,
   ) {}
 
+  /** Whether the preferences name a player on another machine. */
+  get elsewhere(): boolean {
+    return isElsewhere(this.where);
+  }
+
   /**
    * Has a text spoken, and returns when the player has taken it.
    *
@@ -53,7 +58,7 @@ export class Player {
     const length = characters(text);
     if (!text.trim()) throw new Failure("There is no text to speak.");
     if (!isSpoken(text)) {
-      throw new Failure("There is nothing to speak: emoji are left out.");
+      throw new Failure("There is nothing to speak: emoji and marks are left out.");
     }
     if (length > MAX_CHARS) {
       throw new Failure(

@@ -46,11 +46,20 @@ export async function start(
   { anew, player }: { anew: boolean; player: Player },
   machine: Starter = thisMachine(),
 ): Promise<void> {
+  if (player.elsewhere) {
+    throw new Failure(
+      "The player is to be on another machine, as the preference Player Address says.",
+      "Start it there, or empty the preference.",
+      "preferences",
+    );
+  }
   try {
     if (machine.platform === "darwin") {
       for (const name of SERVICES) {
         const service = `gui/${machine.uid}/kokoro-live.${name}`;
-        await machine.run("/bin/launchctl", "kickstart", ...(anew ? ["-k"] : []), service);
+        const kick = machine.run("/bin/launchctl", "kickstart", ...(anew ? ["-k"] : []), service);
+        // Without the others there is no speech, or only here; that is told by who needs them.
+        await (name === "player" ? kick : kick.catch(() => {}));
       }
     } else {
       const units = SERVICES.map((name) => `kokoro-live-${name}.service`);

@@ -53,6 +53,12 @@ export function dataFolder(where: Whereabouts, machine: Machine = thisMachine())
   return join(environment.XDG_DATA_HOME || join(home, ".local", "share"), "kokoro-live");
 }
 
+/** Whether the address that was given is another machine's. */
+export function isElsewhere({ address }: Whereabouts): boolean {
+  if (!address || !URL.canParse(address)) return false;
+  return !/^(|localhost|127(\.\d+){3}|\[::1\])$/.test(new URL(address).hostname);
+}
+
 /**
  * How to reach the player or the engine: by the preferences, else the environment, else the files.
  *
