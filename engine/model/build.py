@@ -102,7 +102,7 @@ def ensure(
         cache: where builds are kept, each in a folder of its own; the newest one stays.
         progress: is told of every step.
         force: build although there is one.
-        anywhere: for other providers too (`portable`), 0.35 GB more.
+        anywhere: for other providers too (`portable`), 0.31 GB more.
 
     Raises:
         AssetError: the file is no Kokoro model, or the cache cannot be written.
