@@ -30,7 +30,7 @@ import trio
 from engine import __version__, metrics
 from engine.config import Settings
 from engine.errors import NotReady, SetupError
-from engine.report import CacheUse, Report, Reset, State
+from engine.report import CacheUse, Costs, Report, Reset, State
 from engine.request import LiveRequest, ModelInfo, SpeechRequest, Stream, VoiceInfo
 from engine.stall import LOOK_S, StallWatch, Work, quietest
 from engine.tally import Tally
@@ -57,6 +57,19 @@ class Hangs(Exception):
     """A call does not end; only a new process helps."""
 
 
+class Upkeep(Protocol):
+    """What is done beside speaking: `engine.upkeep.Upkeep`, or what a test has in its place."""
+
+    @property
+    def costs(self) -> Costs | None:
+        """Of the model's work."""
+        ...
+
+    async def run(self) -> None:
+        """Does it, until cancelled."""
+        ...
+
+
 class Service(Protocol):
     """What is kept: `engine.service.KokoroService`, or what a test has in its place."""
 
@@ -74,6 +87,11 @@ class Service(Protocol):
     @property
     def provider_why(self) -> str:
         """Why the model runs where it does by now."""
+        ...
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What is to be done beside speaking."""
         ...
 
     @property
@@ -138,6 +156,7 @@ class Keeper:
         task_status.started()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._reload, self._service)
+            nursery.start_soon(self._service.upkeep.run)
             await self._watch(self._service)
 
     def _warming(self) -> None:
@@ -209,6 +228,7 @@ class Keeper:
             provider_why=service.provider_why if service else None,
             rtf=tally.rtf,
             rss_bytes=metrics.rss_bytes(),
+            costs=service.upkeep.costs if service else None,
         )
 
     async def reset(self) -> Reset:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.costs import Rate
 from engine.model.geometry import CONTEXT_ONE, CONTEXT_TWO
 
 #: columns of 12.5 ms: the first window, and the largest, which costs about 0.25 s on two cores
@@ -61,17 +62,25 @@ class Costs:
     """What the stages cost on this machine, as it is now.
 
     Args:
-        one_s: seconds of stage one for a column.
+        one_s: seconds of stage one for a column, at the warm-up.
         two_s: the same of stage two.
+
+    Attributes:
+        rate: how much more it is by now.
     """
 
     def __init__(self, one_s: float, two_s: float) -> None:
         self._one_s, self._two_s = one_s, two_s
-        self._load = 1.0
+        self.rate = Rate()
+
+    @property
+    def column_s(self) -> float:
+        """Seconds of both stages for a column, at the warm-up."""
+        return self._one_s + self._two_s
 
     def of(self, step: Step) -> float:
         """Seconds that the step is going to take."""
-        return self._load * self._plain(step)
+        return self.rate.load * self._plain(step)
 
     def _plain(self, step: Step) -> float:
         columns = step.stop - step.start
@@ -93,8 +102,7 @@ class Costs:
 
     def took(self, step: Step, seconds: float) -> None:
         """Learns from a step; other programs take and leave the processor."""
-        ratio = seconds / max(self._plain(step), 1e-6)
-        self._load += 0.2 * (min(max(ratio, 0.25), 8.0) - self._load)
+        self.rate.took(self._plain(step), seconds)
 
 
 class Ladder:

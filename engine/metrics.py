@@ -68,6 +68,18 @@ PROVIDER_FALLS = Counter(
 STALLS = Counter(
     "kokoro_live_stalls", "Times that work stood still, by what", ["work"], registry=REGISTRY
 )
+COST = Gauge(
+    "kokoro_live_cost_seconds",
+    "What the model takes for a phoneme (acoustic) and a column (vocoder), now and at first",
+    ["part", "when"],
+    registry=REGISTRY,
+)
+DRIFTS = Gauge(
+    "kokoro_live_drifts",
+    "1 if a part of the model has cost over 25 % more than at first for ten minutes",
+    ["part"],
+    registry=REGISTRY,
+)
 RESETS = Counter("kokoro_live_resets", "Resets asked for, by result", ["result"], registry=REGISTRY)
 
 

@@ -10,6 +10,7 @@ its own and has silence around it, which is computed too.
 from __future__ import annotations
 
 from engine.audio import SAMPLE_RATE
+from engine.costs import Rate
 from engine.ladder import Costs, Kind, Ladder
 from engine.model.geometry import COLUMN_SAMPLES
 
@@ -38,16 +39,33 @@ _PASS_PHONEMES = 40
 _SILENT_PHONEMES = 13
 
 
-class Passes:
-    """What acoustic passes take on this machine, as it is now, and how much speech they give."""
+def phoneme_s(phonemes: int, seconds: float) -> float:
+    """What a phoneme takes if a pass over so many took so long."""
+    return seconds / (_PASS_PHONEMES + phonemes)
 
-    def __init__(self) -> None:
-        self._seconds = 0.002  # of a phoneme
+
+class Passes:
+    """What acoustic passes take on this machine, as it is now, and how much speech they give.
+
+    Args:
+        phoneme_s: seconds for a phoneme, at the warm-up; `phoneme_s` gives it.
+
+    Attributes:
+        phoneme_s: the same.
+        rate: how much more it is by now.
+    """
+
+    def __init__(self, phoneme_s: float) -> None:
+        self.phoneme_s = phoneme_s
+        self.rate = Rate()
         self._columns = 4.6
 
     def seconds(self, phonemes: int) -> float:
         """About how long a pass is going to take."""
-        return self._seconds * (_PASS_PHONEMES + phonemes)
+        return self.rate.load * self._plain(phonemes)
+
+    def _plain(self, phonemes: int) -> float:
+        return self.phoneme_s * (_PASS_PHONEMES + phonemes)
 
     def columns(self, phonemes: int, speed: float) -> int:
         """About how many columns it will give, of 12.5 ms."""
@@ -55,8 +73,7 @@ class Passes:
 
     def took(self, phonemes: int, seconds: float) -> None:
         """Learns from a pass; other programs take and leave the processor."""
-        ratio = seconds / self.seconds(phonemes)
-        self._seconds *= 1 + 0.2 * (min(max(ratio, 0.25), 8.0) - 1)
+        self.rate.took(self._plain(phonemes), seconds)
 
     def gave(self, phonemes: int, speed: float, columns: int) -> None:
         """Learns from what it gave; voices differ."""

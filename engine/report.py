@@ -54,6 +54,32 @@ class CacheUse(msgspec.Struct, kw_only=True, frozen=True):
     misses: int
 
 
+class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one unit of work costs.
+
+    Attributes:
+        now_ms: in the last minute of speech …
+        first_ms: … and in the first one.
+        drifts: whether it has been more than a quarter above that for ten minutes.
+    """
+
+    now_ms: float
+    first_ms: float
+    drifts: bool = False
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """What the model's work costs.
+
+    Attributes:
+        acoustic: of a phoneme; each pass costs as much as 40 more.
+        vocoder: of a column of 12.5 ms.
+    """
+
+    acoustic: Cost
+    vocoder: Cost
+
+
 class Report(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """How an engine is.
 
@@ -71,6 +97,7 @@ class Report(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
         first_audible: request to first frame with sound in it.
         rtf: computing per audio, of the last few hundred segments that were made.
         rss_bytes: memory of the process; None: this system does not tell.
+        costs: of the model's work.
     """
 
     state: State
@@ -86,6 +113,7 @@ class Report(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     provider_why: str | None = None
     rtf: float | None = None
     rss_bytes: int | None = None
+    costs: Costs | None = None
 
 
 class Manage(Describe, Protocol):

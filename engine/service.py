@@ -27,6 +27,7 @@ from engine.model import assets, placement
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.vocoder import Vocoder
+from engine.reach import Passes, phoneme_s
 from engine.request import (
     MAX_BUFFER_DELAY_MS,
     MAX_PAUSE_SCALE,
@@ -49,6 +50,7 @@ from engine.text.g2p import G2P
 from engine.text.lexicon import Lexicon
 from engine.text.lexicon_file import LexiconFile
 from engine.text.runs import refuse_unreadable
+from engine.upkeep import Upkeep
 from engine.utterance import Manner, Utterance
 from engine.voices import Voices
 
@@ -61,6 +63,7 @@ class KokoroService:
     Attributes:
         tally: what streams took.
         active: streams that are being made.
+        upkeep: to be run as long as it is kept.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class KokoroService:
         self.model = info
         self.voices = voices.infos()
         self.voices_hash = voices.hash
+        self.upkeep = Upkeep(synthesis.drifts)
         self._synthesis = synthesis
         self._voices = voices
         self._settings = settings
@@ -261,7 +265,7 @@ async def load(
     model, voices, info, fault = loaded
     fallbacks += filter(None, [fault])
     warming()
-    costs = await trio.to_thread.run_sync(_warmed_up, model, voices, settings)
+    costs, passes = await trio.to_thread.run_sync(_warmed_up, model, voices, settings)
     frontend = TextFrontend(g2p, remembered=REMEMBERED if settings.cache_mb else 0)
     synthesis = Synthesis(
         model,
@@ -269,6 +273,7 @@ async def load(
         voices,
         frontend,
         costs=costs,
+        passes=passes,
         budget_s=settings.first_audio_ms / 1000,
         cache_bytes=settings.cache_mb * 1_000_000,
     )
@@ -288,10 +293,12 @@ async def load(
     return service
 
 
-def _warmed_up(model: Model, voices: Voices, settings: Settings) -> Costs:
-    """Runs every size of window; what the stages cost. Blocking."""
+def _warmed_up(model: Model, voices: Voices, settings: Settings) -> tuple[Costs, Passes]:
+    """Runs every size of window; what the stages and a pass cost. Blocking."""
     style = voices.style(voices.resolve(settings.voice), len(_WARM_UP_PHONEMES))
-    return warm_up(model, model.acoustic.call(_WARM_UP_PHONEMES, style, 1.0).run())
+    call = model.acoustic.call(_WARM_UP_PHONEMES, style, 1.0)
+    sound = call.run()
+    return warm_up(model, sound), Passes(phoneme_s(len(_WARM_UP_PHONEMES), call.seconds))
 
 
 class _Loaded(NamedTuple):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine import metrics, timing
 from engine.audio import to_pcm
+from engine.costs import Drift
 from engine.ladder import Costs, Kind, Ladder, Step
 from engine.lane import Pace
 from engine.model.acoustic import Acoustic, Acoustics
@@ -49,13 +50,13 @@ class Model(NamedTuple):
     acoustic: Acoustic
     vocoder: Vocoder
     predictor: Predictor
-
     why: str = ""
 
     @property
     def faults(self) -> tuple[str, ...]:
         """Why parts do not run where they were to, a sentence each."""
         return tuple(filter(None, (self.acoustic.fault, self.vocoder.fault)))
+
 
 class Synthesis:
     """Speaks segments.
@@ -66,8 +67,12 @@ class Synthesis:
         voices: all of them.
         frontend: reads; its G2P is loaded.
         costs: what the vocoder takes on this machine.
+        passes: what the acoustic part takes.
         budget_s: how long the first sound may take if that makes it better.
         cache_bytes: audio that is kept for phrases that come again; 0 keeps none.
+
+    Attributes:
+        drifts: of the acoustic part, by phoneme, and of the vocoder, by column.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class Synthesis:
         frontend: TextFrontend,
         *,
         costs: Costs,
+        passes: Passes,
         budget_s: float,
         cache_bytes: int,
     ) -> None:
@@ -88,8 +94,12 @@ class Synthesis:
         self._costs = costs
         self._budget_s = budget_s
         self._turns = Turns()
-        self._passes = Passes()
-        self._reach = Reach(costs, self._passes, budget_s)
+        self._passes = passes
+        self._reach = Reach(costs, passes, budget_s)
+        self.drifts = (
+            Drift("acoustic", passes.rate, passes.phoneme_s),
+            Drift("vocoder", costs.rate, costs.column_s),
+        )
         self._reading = trio.CapacityLimiter(1)
         self._reading_work = Work("text")
         self._audio: TTLCache[str, Speech] = TTLCache(
@@ -197,6 +207,11 @@ class Synthesis:
         """See `Turns.restart`; what reads text cannot be stopped."""
         self._turns.restart()
 
+    @property
+    def model(self) -> Model:
+        """The parts by now."""
+        return self._model
+
     def renew(self, model: Model) -> None:
         """The same model, loaded anew."""
         self._model = model
@@ -206,11 +221,6 @@ class Synthesis:
         self._frontend.forget()
         self._audio.clear()
 
-
-    @property
-    def model(self) -> Model:
-        """The parts by now."""
-        return self._model
 
 class _Decoding:
     """A segment on its way to audio.

@@ -19,6 +19,7 @@ from engine.model.adain import Predictor, Statistics
 from engine.model.geometry import COLUMN_ROWS, COLUMN_SAMPLES
 from engine.model.runtime import Call
 from engine.model.vocoder import Vocoder
+from engine.reach import Passes
 from engine.synthesis import Model, Synthesis
 from engine.text.frontend import TextFrontend
 from engine.text.passage import Passage, Reading
@@ -216,6 +217,7 @@ def synthesis(
         cast(Voices, _Voices()),
         cast(TextFrontend, front or Front()),
         costs=Costs(*costs),
+        passes=Passes(0.002),
         budget_s=budget_s,
         cache_bytes=cache_bytes,
     )

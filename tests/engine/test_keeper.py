@@ -16,6 +16,7 @@ from engine import metrics
 from engine.config import Settings
 from engine.errors import EngineError, NotReady, SetupError, SynthesisFailed
 from engine.keeper import GRACE_S, RESET_S, STUCK_S, Hangs, Keeper
+from engine.report import Cost, Costs
 from engine.request import (
     Done,
     Event,
@@ -68,6 +69,15 @@ async def in_a_thread(run: Callable[[], None], *, limiter: trio.CapacityLimiter)
     return run()
 
 
+class NoUpkeep:
+    """Nothing is done beside speaking."""
+
+    costs = Costs(Cost(2.0, 1.5, True), Cost(3.5, 3.5))
+
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
+
 class Fake:
     """What is kept: each word of a text is a call."""
 
@@ -79,6 +89,7 @@ class Fake:
 
     def __init__(self) -> None:
         self.tally = Tally()
+        self.upkeep = NoUpkeep()
         self.active = 0
         self.released = trio.Event()
         self.log: list[str] = []
@@ -203,6 +214,7 @@ async def test_it_says_how_far_it_is(
                     assert keeper.voices
         assert report.fallbacks == fake.fallbacks
         assert report.provider_why == fake.provider_why
+        assert report.costs == fake.upkeep.costs
         nursery.cancel_scope.cancel()
 
 

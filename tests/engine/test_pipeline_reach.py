@@ -54,21 +54,21 @@ class Machine(Voicing):
         rtf: computing per audio, for a segment of 100 phonemes.
         sigma: how much that differs from one step to the next, as a logarithm.
         rule: whether a segment is only as long as is in time.
+        slower: everything takes so many times as long as at the warm-up.
     """
 
     rtf: float = RTF
     sigma: float = 0.1
     seed: int = 7
     rule: bool = True
+    slower: float = 1.0
 
     def __post_init__(self) -> None:
         factor = self.rtf / RTF
         self._costs = Costs(factor * ONE_S, factor * TWO_S)
         self._true = Costs(factor * ONE_S, factor * TWO_S)  # which does not learn
         self._pass_s = factor * PASS_S
-        self._passes = Passes()
-        for _ in range(20):  # it was warmed up
-            self._passes.took(100, self._pass_s * 140)
+        self._passes = Passes(self._pass_s)
         self._reach = Reach(self._costs, self._passes, 0.3)
         self._turns = Turns()
         # One for each task: which of two is first, is trio's own chance.
@@ -78,7 +78,7 @@ class Machine(Voicing):
         return self._reach.phonemes(len(phonemes), speed, lead_s) if self.rule else len(phonemes)
 
     async def _works(self, seconds: float, chance: random.Random) -> float:
-        seconds *= math.exp(chance.gauss(0, self.sigma))
+        seconds *= self.slower * math.exp(chance.gauss(0, self.sigma))
         await trio.sleep(seconds)
         return seconds
 
@@ -200,6 +200,23 @@ def test_where_no_time_is_to_be_had_silence_is_no_more_and_not_longer(rtf: float
         assert after.start_s == before.start_s
         assert sum(after.holes_s) <= 1.1 * sum(before.holes_s)
         assert max(after.holes_s) <= max(before.holes_s)
+
+
+async def test_segments_become_shorter_when_the_machine_becomes_slow(
+    autojump_clock: MockClock,
+) -> None:
+    """It was quick at the warm-up, and learns: nobody plans anew."""
+    machine = Machine(rtf=0.25)
+    quick = await listened(machine, utterance(TEXT, budget_s=0.3))
+    machine.slower = 3.0
+    await listened(machine, utterance(TEXT, budget_s=0.3))  # from which it learns
+    slow = await listened(machine, utterance(TEXT, budget_s=0.3))
+    always = await listened(Machine(rtf=0.75), utterance(TEXT, budget_s=0.3))
+    assert len(quick.segments) < len(slow.segments) <= len(always.segments) + 1
+    untaught = Machine(rtf=0.75, rule=False)
+    assert sum(slow.holes_s) < sum(
+        (await listened(untaught, utterance(TEXT, budget_s=0.3))).holes_s
+    )
 
 
 def test_what_is_said_does_not_change() -> None:

@@ -19,10 +19,7 @@ SPEEDS = st.floats(0.25, 4.0)
 
 def machine(factor: float) -> Reach:
     """A machine that takes so many times as long."""
-    passes = Passes()
-    for _ in range(100):
-        passes.took(100, factor * PASS_S * 140)
-    return Reach(Costs(factor * ONE_S, factor * TWO_S), passes, 0.3)
+    return Reach(Costs(factor * ONE_S, factor * TWO_S), Passes(factor * PASS_S), 0.3)
 
 
 @given(FACTORS, LEADS, SPEEDS, st.integers(1, 260))
@@ -77,7 +74,7 @@ def test_a_machine_that_is_slower_than_speech_gains_nothing_by_parts() -> None:
 
 
 def test_it_learns_how_long_passes_take_and_how_much_they_give() -> None:
-    passes = Passes()
+    passes = Passes(PASS_S)
     before = passes.seconds(100), passes.columns(100, 1.0)
     for _ in range(30):
         passes.took(60, 1.0)

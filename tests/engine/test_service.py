@@ -394,6 +394,7 @@ def derived(service: KokoroService, **changes: object) -> KokoroService:
         parts._voices,
         parts._frontend,
         costs=parts._costs,
+        passes=parts._passes,
         budget_s=settings.first_audio_ms / 1000,
         cache_bytes=settings.cache_mb * 1_000_000,
     )
