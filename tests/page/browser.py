@@ -24,6 +24,9 @@ Json: TypeAlias = dict[str, Any]
 
 CHROMIUM = shutil.which("chromium")
 
+#: leads to this machine, but a browser takes it for another one
+NAME = "tts.example"
+
 #: how long a page may take for what a test waits for
 PATIENCE_S = 30.0
 
@@ -238,6 +241,7 @@ def chromium() -> Iterator[str]:
             "--no-first-run", "--no-default-browser-check", "--disable-gpu", "--disable-extensions",
             "--disable-background-networking", "--disable-component-update", "--disable-sync",
             "--disable-dev-shm-usage", "--no-proxy-server",
+            f"--host-resolver-rules=MAP {NAME} 127.0.0.1",
             # sound goes to the browser's own fake device, which keeps time by the clock
             "--disable-audio-output",
             *(["--no-sandbox"] if os.getuid() == 0 else []),

@@ -159,6 +159,7 @@ async def staged(
     speak: SpeakLive | None = None,
     running: bool = True,
     direct: bool = False,
+    hosts: tuple[str, ...] = (),
     patience_s: float = PATIENCE_S,
     **changes: object,
 ) -> AsyncIterator[Stage]:
@@ -168,6 +169,7 @@ async def staged(
         voice: what speaks.
         speak: what speaks instead.
         running: whether there is an engine at first.
+        hosts: by what else the page and the engine are reached.
         direct: whether the page does without the door, which there is also without an engine.
         patience_s: how long the test may take.
         changes: settings of the engine.
@@ -182,7 +184,7 @@ async def staged(
     door = Door(ports[2])
     reached = ports[2] if direct else ports[0]
     settings = defaults(
-        http_port=ports[1], engine_port=reached, hosts=(f"127.0.0.1:{ports[0]}",), **changes
+        http_port=ports[1], engine_port=reached, hosts=(f"127.0.0.1:{ports[0]}", *hosts), **changes
     )
     remote = RemoteEngine(settings.engine_url, TOKEN, settings.player_url)
     app = create_app(

@@ -9,7 +9,7 @@ from tests.http_compat.serving import say_nothing
 from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 
-from .browser import Page
+from .browser import NAME, Page
 from .stage import opened, staged
 
 
@@ -87,13 +87,32 @@ async def test_more_than_the_engine_takes(page: Page) -> None:
     async with staged(live_chars=20_000) as stage:
         await opened(stage, page)
         await page.fill("#text", "x" * 20_001)
-        await page.click("#speak")
-        told = await page.says("#notice-text", "at most")
-        assert "20,001" in told
-        assert "20,000" in told
+        for way in ("#type", "#speak"):
+            await page.click(way)
+            told = await page.says("#notice-text", "at most")
+            assert "20,001" in told
+            assert "20,000" in told
+            await page.click("#notice-close")
+        assert not stage.engine.streams.live
         await speaks(page)
         assert await page.text("#notice-text") == ""
         assert not page.complaints
+
+
+async def test_a_refused_text_leaves_the_one_that_is_typed_alone(page: Page) -> None:
+    """It is typed on, and has its end: without that, the engine waits for more."""
+    async with staged(live_chars=200) as stage:
+        await opened(stage, page)
+        await page.evaluate("document.querySelector('#log').open = true")
+        await page.fill("#text", "One two. " * 8)
+        await page.click("#type")
+        await page.click("#edit")
+        await page.fill("#text", "x" * 201)
+        await page.click("#speak")
+        await page.says("#notice-text", "at most")
+        said = "[...document.querySelectorAll('#log-list summary > :nth-child(3)')].map((e) => e.textContent)"
+        assert not await page.evaluate(f"{said}.includes('end')")
+        await page.until(f"{said}.includes('end')")
 
 
 @pytest.mark.parametrize(
@@ -177,12 +196,63 @@ async def test_a_browser_that_cannot_play(page: Page) -> None:
 
 
 async def test_a_page_that_is_not_on_this_machine_and_not_safe(page: Page) -> None:
+    """By a name in the setting `hosts`: it comes whole, and says why there is no sound."""
+    async with staged(hosts=(NAME,), direct=True) as stage:
+        await page.go(stage.url.replace("127.0.0.1", NAME))
+        await page.says("#notice-text", "localhost")
+        await page.says("#connection", "Connected")
+        assert await page.evaluate("isSecureContext") is False
+        # Chromium itself remarks that a header counts only on safe pages; nothing else is wrong.
+        assert all("Cross-Origin-Opener-Policy" in complaint for complaint in page.complaints)
+
+
+async def test_a_worklet_that_does_not_come_leaves_no_context_open(page: Page) -> None:
+    await page.before_it_loads("""
+        globalThis.made = [];
+        globalThis.AudioContext = class extends (globalThis.AudioContext ?? Object) {
+          constructor(...how) { super(...how); made.push(this); }
+        };
+        if (globalThis.AudioWorklet) AudioWorklet.prototype.addModule = async () => { throw new Error("No.") };
+    """)
+    async with staged() as stage:
+        await page.go(stage.url)
+        await page.says("#connection", "Connected")
+        for tries in (1, 2):
+            await page.click("#speak")
+            await page.until(f"made.length === {tries}")
+            await page.until("made.every((context) => context.state === 'closed')")
+        assert "could not be started" in await page.text("#notice-text")
+        assert not page.complaints
+
+
+async def test_a_browser_that_keeps_nothing(page: Page) -> None:
     await page.before_it_loads(
-        "Object.defineProperty(globalThis, 'isSecureContext', {value: false})"
+        "Object.defineProperty(globalThis, 'localStorage',"
+        " { get() { throw new DOMException('Access is denied.', 'SecurityError'); } })"
     )
     async with staged() as stage:
         await page.go(stage.url)
-        await page.says("#notice-text", "localhost")
+        await page.until("document.querySelectorAll('#voice option').length")
+        await page.fill("#voice", "bm_fable")
+        await page.fill("#speed", "1.5")
+        await speaks(page)
+        assert not page.complaints
+
+
+async def test_who_clicks_before_the_page_is_there(page: Page) -> None:
+    """Finds controls that do nothing yet, and do once they can."""
+    await page.before_it_loads("""
+        const fetch = globalThis.fetch;
+        const held = new Promise((done) => (globalThis.comes = done));
+        globalThis.fetch = async (...what) => (await held, fetch(...what));
+    """)
+    controls = "[...document.querySelectorAll('#speak, #type, #listen')].map((e) => e.disabled)"
+    async with staged() as stage:
+        await page.go(stage.url)
+        assert await page.evaluate(controls) == [True] * 3
+        await page.evaluate("comes()")
+        await page.says("#connection", "Connected")
+        assert await page.evaluate(controls) == [False] * 3
 
 
 async def test_sound_that_the_browser_holds_back(page: Page) -> None:

@@ -67,8 +67,60 @@ async def test_what_another_client_stops_is_silent_and_what_we_stop_goes_on_for_
 
         number = await wire.speak(TEXT)
         await page.says("#status", "Reading")
+        await page.click("#pause")
+        await page.says("#status", "Paused")
         await wire.ask("cancel", stream=number)
         await page.says("#status", "Stopped elsewhere.")
+        await wire.speak(TEXT)
+        await page.says("#status", "Reading")  # the pause was the other text's
+        assert not page.complaints
+
+
+async def test_stop_is_silence_also_of_what_waits(page: Page) -> None:
+    async with staged(connection_streams=16) as stage, joined(stage.engine_url) as wire:
+        await opened(stage, page)
+        await page.click("#listen")
+        await page.says("#status", "Listening")
+        for text in (TEXT, *["One."] * 9):
+            await wire.speak(text)
+        await page.says("#notice-text", "Only 8 texts can wait")
+        await page.says("#status", "Reading")
+        await page.press("Escape")
+        await page.says("#status", "Stopped.")
+        assert await page.evaluate("document.querySelector('#stop').disabled")
+        await wire.speak("One.")  # and it goes on listening
+        await page.says("#status", "Finished.")
+        assert not page.complaints
+
+
+SHEET = "[...document.querySelectorAll('#text, #reading')].map((e) => e.hidden)"
+WRITING, READING = [False, True], [True, False]
+
+
+async def test_nothing_takes_away_a_text_that_is_written(page: Page) -> None:
+    """Neither our own text that grows and is spoken meanwhile, nor another program's."""
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        await opened(stage, page)
+        await page.fill("#text", "One two. " * 12)
+        await page.click("#type")
+        await page.says("#status", "Reading")
+        assert await page.evaluate(SHEET) == READING
+        await page.click("#edit")
+        shown = len(await page.text("#reading"))
+        await page.until(f"document.querySelector('#reading').textContent.length > {shown}")
+        assert await page.evaluate(SHEET) == WRITING
+        await page.press("Escape")
+        await page.click("#listen")
+        await page.says("#status", "Listening")
+        async with joined(stage.engine_url) as wire:
+            await page.evaluate("document.querySelector('#voice').focus()")
+            await wire.speak("One.")
+            await page.says("#status", "for another program")
+            assert await page.evaluate(SHEET) == WRITING
+            await page.fill("#text", "")
+            await wire.speak("Three.")
+            await page.says("#reading", "Three.")
+            assert await page.evaluate(SHEET) == READING
         assert not page.complaints
 
 

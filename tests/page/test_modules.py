@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.request import Frame
+from http_compat.page.site import STATIC
 from wsproto_api import frames
 from wsproto_api.errors import RemoteProtocolError
 
@@ -157,6 +159,42 @@ async def test_a_page_that_came_by_https_goes_to_the_engine_by_wss(page: Page) -
             ' ["http:", "https:"].map((page) => addressFor(page, "ws://tts.example:8881/")))'
         )
     assert found == ["ws://tts.example:8881/", "wss://tts.example:8881/"]
+
+
+FED = """
+import("/page/connection.js").then(async ({ Refused }) => {
+  const { Feeder } = await import("/page/feeder.js");
+  const said = [];
+  const speech = { sent: 0, text: "One two.", flushes: [], complete: false };
+  const stream = { number: 3, speech, base: 0, reached: 0, complete: false, allSaid: false };
+  const feeder = new Feeder({
+    ask: () => Promise.reject(new Refused({ message: "Too long.", code: "text_too_long" })),
+    attempt: (message) => said.push(message),
+  }, () => stream);
+  feeder.onnotice = (sentence) => said.push(sentence);
+  await feeder.feed();
+  await feeder.feed();
+  return said;
+})
+"""
+
+
+async def test_a_text_that_is_refused_in_its_middle_ends_there(page: Page) -> None:
+    """Else the engine would wait for more of it, and the page for its end."""
+    async with staged() as stage:
+        await page.go(stage.url)
+        assert await page.evaluate(FED) == ["Too long.", {"type": "end", "stream": 3}]
+
+
+def test_the_browser_is_told_of_all_modules_at_once() -> None:
+    """Each would else be asked for only when the one before it was read."""
+    told = set(re.findall(r'href="/page/(\w+\.js)"', (STATIC / "index.html").read_text()))
+    wanted = {
+        name
+        for path in STATIC.glob("*.js")
+        for name in re.findall(r'^import .* from "\./(\w+\.js)";$', path.read_text(), re.MULTILINE)
+    }
+    assert told == wanted
 
 
 #: the worklet's player without its audio thread: `plays(s)` has it play so many seconds, ten in hand

@@ -49,7 +49,10 @@ export class Feeder {
       // What was not answered is said again; and so is what the engine has no room for now.
       if (error instanceof Lost || (error instanceof Refused && error.retryable)) return;
       stream.allSaid = true;
-      if (!stream.complete) this.onnotice(sentence(error));
+      if (stream.complete) return;
+      this.onnotice(sentence(error));
+      // What is there is all of it: a stream that waits for more would never be over.
+      this.#connection.attempt({ type: "end", stream: stream.number });
     } finally {
       this.#sending = false;
     }

@@ -7,7 +7,7 @@ import { SAMPLE_RATE } from "./protocol.js";
 /** @typedef {import("./stream.js").Stream} Stream */
 
 /** Streams that wait in line at most. */
-const LINE = 8;
+export const LINE = 8;
 
 /**
  * What is going on.
@@ -98,6 +98,7 @@ export class Hearing {
     if (this.activity !== "idle" || !this.#playback.opened) return;
     const stream = this.#line.shift();
     if (stream) this.play(stream);
+    else this.#paused = false; // it ends with the text that it halts
   }
 
   // --- what plays ------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ export class Hearing {
     return (this.#playback.bufferedMs / 1000) * SAMPLE_RATE;
   }
 
-  /** Silence: the rest of what plays is not heard any more. A pause stays one. */
+  /** Silence: the rest of what plays is not heard any more. A pause stays one, for what goes on with it. */
   cut() {
     this.#playback.stop();
   }

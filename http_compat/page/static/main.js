@@ -2,6 +2,7 @@
 
 import { addressFor, Connection } from "./connection.js";
 import { Log } from "./log.js";
+import { remember, remembered } from "./memory.js";
 import { Playback } from "./playback.js";
 import { Reader } from "./reader.js";
 import { Session } from "./session.js";
@@ -52,13 +53,26 @@ let stopWriting = () => {};
 let broken = "";
 /** What was last told of how a text ended. */
 let ended = "";
+/** Whether the text is being written: nothing takes it away then. */
+let editing = false;
 
 // --- what the listener is told ------------------------------------------------------------------------
 
 /** @param {string} sentence */
 function notice(sentence) {
+  const focused = document.activeElement;
   element("notice").hidden = !sentence;
-  if (element("notice-text").textContent !== sentence) element("notice-text").textContent = sentence;
+  put(element("notice-text"), sentence);
+  refocus(focused);
+}
+
+/**
+ * Moves the focus from what cannot have it any more to the text, where else it would be lost.
+ * @param {Element | null} focused what had it before
+ */
+function refocus(focused) {
+  if (!focused?.matches(":disabled, [hidden], [hidden] *")) return;
+  (reading.hidden ? button("speak") : reading).focus({ preventScroll: true });
 }
 
 /** @type {Record<import("./connection.js").State, string>} */
@@ -83,7 +97,9 @@ function connectionChanged(why) {
     broken = why;
     notice(why);
   }
+  const focused = document.activeElement;
   unlock.hidden = state !== "locked";
+  refocus(focused);
   if (state === "locked") token.focus();
   update();
 }
@@ -113,6 +129,7 @@ function put(/** @type {HTMLElement} */ where, /** @type {string} */ what) {
 
 function update() {
   const { activity } = session;
+  const focused = document.activeElement;
   const idle = activity === "idle";
   put(element("status"), status());
   button("pause").disabled = idle;
@@ -121,6 +138,7 @@ function update() {
   button("edit").hidden = reading.hidden;
   reading.toggleAttribute("data-live", !idle);
   element("hint").hidden = !playback.suspended || idle;
+  refocus(focused);
   voices();
   measures();
 }
@@ -147,7 +165,7 @@ function voices() {
   const known = JSON.stringify(session.voices);
   if (known === listed) return;
   listed = known;
-  const wanted = voice.value || localStorage.getItem("voice") || "af_heart";
+  const wanted = voice.value || remembered("voice") || "af_heart";
   const groups = Map.groupBy(session.voices, (one) => String(one.lang));
   voice.replaceChildren(
     ...[...groups].map(([lang, ones]) => {
@@ -175,12 +193,16 @@ function remark() {
 // --- the text -----------------------------------------------------------------------------------------
 
 function read() {
+  const focused = document.activeElement;
+  editing = false;
   text.hidden = true;
   reading.hidden = false;
   button("edit").hidden = false;
+  refocus(focused);
 }
 
 function edit() {
+  editing = true;
   ended = "";
   text.hidden = false;
   reading.hidden = true;
@@ -191,9 +213,10 @@ function edit() {
 function showText() {
   const { current } = session;
   if (!current) return;
-  // What another has spoken does not take away what is being written here.
-  if (!current.own && !text.hidden && document.activeElement === text && text.value) return;
-  read();
+  if (!current.own) {
+    if (editing && text.value) return;
+    read();
+  }
   reader.show(current.shown.toString());
 }
 
@@ -246,12 +269,12 @@ async function speak(live) {
     edit();
     return;
   }
-  stopWriting();
   notice(connection.state === "open" ? "" : broken);
   ended = "";
   if (!(await sounds())) return;
-  const speech = session.speak(live ? "" : wanted, manner(), live);
+  const speech = session.speak(wanted, manner(), live);
   if (!speech) return;
+  stopWriting();
   if (live) {
     stopWriting = write(wanted, {
       append: (piece) => session.append(speech, piece),
@@ -282,7 +305,8 @@ async function listenToAll() {
 
 /** @param {KeyboardEvent} event */
 function key(event) {
-  const { target, key: name } = event;
+  const { target } = event;
+  const name = event.key.length > 1 ? event.key : event.key.toLowerCase(); // also with caps lock
   if (event.isComposing || event.altKey) return;
   if (name === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
@@ -329,8 +353,9 @@ function listenToControls() {
   button("notice-close").addEventListener("click", () => notice(""));
   listen.addEventListener("change", () => void listenToAll());
   document.addEventListener("keydown", key);
+  text.addEventListener("input", () => (editing = true));
   voice.addEventListener("change", () => {
-    localStorage.setItem("voice", voice.value);
+    remember("voice", voice.value);
     const own = session.voices.find((one) => one.id === voice.value)?.speed;
     if (own) setSpeed(own);
     remark();
@@ -338,7 +363,7 @@ function listenToControls() {
   });
   speed.addEventListener("input", () => setSpeed(Number(speed.value)));
   speed.addEventListener("change", () => {
-    localStorage.setItem("speed", speed.value);
+    remember("speed", speed.value);
     session.configure(manner());
   });
   unlock.addEventListener("submit", (event) => {
@@ -379,8 +404,9 @@ async function start() {
     update();
   };
   text.value ||= SAMPLE_TEXT;
-  setSpeed(Number(localStorage.getItem("speed")) || 1);
+  setSpeed(Number(remembered("speed")) || 1);
   listenToControls();
+  for (const control of [button("speak"), button("type"), listen]) control.disabled = false;
   const obstacle = Playback.obstacle();
   if (obstacle) notice(obstacle);
   if (locked) {

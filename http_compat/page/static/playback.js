@@ -73,11 +73,21 @@ export class Playback {
 
   async #make() {
     const context = new AudioContext({ sampleRate: SAMPLE_RATE, latencyHint: "interactive" });
+    this.#context = context;
+    try {
+      await this.#connect(context);
+    } catch (error) {
+      this.#context = undefined;
+      await context.close(); // browsers let a page have few of them
+      throw error;
+    }
+  }
+
+  /** @param {AudioContext} context that the worklet is to play in */
+  async #connect(context) {
     if (context.sampleRate !== SAMPLE_RATE) {
-      await context.close();
       throw new Error(`This browser does not play ${SAMPLE_RATE} samples a second.`);
     }
-    this.#context = context;
     context.onstatechange = () => this.oncontext();
     await context.audioWorklet.addModule(new URL("worklet.js", import.meta.url));
     const node = new AudioWorkletNode(context, "player", {

@@ -5,7 +5,7 @@
 
 import { Feeder } from "./feeder.js";
 import { Fetcher } from "./fetcher.js";
-import { Hearing } from "./hearing.js";
+import { Hearing, LINE } from "./hearing.js";
 import { Speaking } from "./speaking.js";
 import { Speech, Stream } from "./stream.js";
 import { Text } from "./text.js";
@@ -31,6 +31,8 @@ export class Session {
   #streams = new Map();
   /** Numbers of streams of others that are not to be heard any more. @type {Set<number>} */
   #dropped = new Set();
+  /** Whether the listener knows that texts were left out. */
+  #toldFull = false;
   #hearing;
   /** @type {Speaking} */
   #speaking;
@@ -101,10 +103,10 @@ export class Session {
    * Speaks a text instead of what is spoken.
    * @param {string} text
    * @param {{voice: string, speed: number}} manner
-   * @param {boolean} [grows] whether text will be added
-   * @returns {Speech | undefined} nothing, if it is refused
+   * @param {boolean} [live] whether it comes by `append`, piece by piece
+   * @returns {Speech | undefined} nothing, if it is refused: what is spoken goes on
    */
-  speak(text, { voice, speed }, grows = false) {
+  speak(text, { voice, speed }, live = false) {
     const whole = new Text(text);
     if (whole.length > this.limit) {
       const [length, limit] = [whole.length, this.limit].map((n) => n.toLocaleString("en"));
@@ -112,7 +114,7 @@ export class Session {
       return undefined;
     }
     this.#leave();
-    const speech = new Speech(whole, { voice, speed, complete: !grows });
+    const speech = new Speech(live ? new Text() : whole, { voice, speed, complete: !live });
     speech.asked = performance.now();
     this.#hearing.firstSoundMs = undefined;
     this.#speaking.speak(speech);
@@ -148,10 +150,12 @@ export class Session {
     void this.#feeder.feed();
   }
 
-  /** Silence. A stream of ours is over for everybody; of another's only we hear no more. */
+  /** Silence, also of what waits. A stream of ours is over for everybody; of others' only we hear no more. */
   stop() {
     if (this.activity === "idle") return;
     this.#leave();
+    for (const stream of this.#hearing.takeOut(() => true)) this.#drop(stream);
+    this.#toldFull = false;
     this.onended("Stopped.");
     this.#hearing.next();
   }
@@ -185,6 +189,7 @@ export class Session {
   listen(all) {
     if (this.listening === all) return;
     this.listening = all;
+    this.#toldFull = false;
     if (all) {
       this.#dropped.clear();
       this.#connection.attempt({ type: "subscribe", stream: "*" });
@@ -348,8 +353,11 @@ export class Session {
   #appeared(opened) {
     const number = opened.stream;
     if (this.#speaking.appeared(opened)) return;
-    if (this.#dropped.has(number) || this.#hearing.full || !this.listening) {
+    const heard = this.listening && !this.#dropped.has(number);
+    if (!heard || this.#hearing.full) {
       this.#connection.attempt({ type: "unsubscribe", stream: number });
+      if (heard && !this.#toldFull) this.onnotice(`Only ${LINE} texts can wait here; further ones are left out.`);
+      this.#toldFull ||= heard;
       return;
     }
     const stream = new Stream(number);
@@ -374,8 +382,9 @@ export class Session {
     stream.complete = true;
     if (stream !== this.current || this.activity === "idle") return;
     const from = stream.base + (stream.at(this.#hearing.sample).start ?? 0);
-    this.#hearing.cut();
-    if (stream.own) this.#speaking.cancelled(stream, from);
+    const paused = this.activity === "paused";
+    this.#hearing.stop();
+    if (stream.own) this.#speaking.cancelled(stream, from, paused);
     else this.onended("Stopped elsewhere.");
     this.#hearing.next();
   }

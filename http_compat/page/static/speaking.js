@@ -9,8 +9,9 @@ import { Stream } from "./stream.js";
 /** A text up to so many code points is sent in one message; a longer one in pieces. */
 const WHOLE = 4_000;
 
-/** Begins the keys of this page's streams. */
-const PAGE = `page-${crypto.randomUUID()}-`;
+/** Begins the keys of this page's streams. Not a UUID of the browser's, which makes none on pages that are
+ * not safe; those too are to say what is the matter. */
+const PAGE = `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}-`;
 
 /** Close code of an engine that stops; it ends its streams first, but not so long before. */
 const GOING_AWAY = 1001;
@@ -35,7 +36,7 @@ export class Speaking {
   #keys = 0;
   #from = 0; // where in the speech
   /** A stream of ours that another ended, or an engine that stops: that shows in a moment.
-   * @type {{stream: Stream, from: number, timer: ReturnType<typeof setTimeout>} | undefined} */
+   * @type {{stream: Stream, from: number, paused: boolean, timer: ReturnType<typeof setTimeout>} | undefined} */
   #ended;
 
   /** Called when anything has changed but numbers. */
@@ -198,22 +199,24 @@ export class Speaking {
    * The stream of ours that was heard has ended: another wanted that, if the engine does not leave now.
    * @param {Stream} stream
    * @param {number} from code point of the speech, to go on with
+   * @param {boolean} paused whether the listener had halted it
    */
-  cancelled(stream, from) {
+  cancelled(stream, from, paused) {
     const timer = setTimeout(() => {
       this.#ended = undefined;
       this.#over("Stopped elsewhere.");
     }, LEAVES_MS);
-    this.#ended = { stream, from, timer };
+    this.#ended = { stream, from, paused, timer };
   }
 
   /** @param {number} code with which the connection ended */
   disconnected(code) {
     if (!this.#ended || code !== GOING_AWAY) return;
-    const { stream, from, timer } = this.#ended;
+    const { stream, from, paused, timer } = this.#ended;
     clearTimeout(timer);
     this.#ended = undefined;
     this.goOn(stream, "The engine was stopped", from);
+    if (paused) this.#hearing.pause();
     this.onchange();
   }
 }
