@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -176,16 +177,19 @@ def _checked(names: list[str], json_file: Path | None, plot_file: Path | None) -
 
 def _finished(console: Console, run: str, name: str, options: Options) -> Finished:
     """Runs a scenario, shows what it found and keeps it; a failure is only told."""
-    scenario = importlib.import_module(f"bench.scenarios.{name}")
-    paragraphs = (scenario.__doc__ or "").split("\n\n")
-    about = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    before, began_s = machine.record(), time.monotonic()
+    before, began_s, about = machine.record(), time.monotonic(), ""
     try:
+        scenario = importlib.import_module(f"bench.scenarios.{name}")
+        paragraphs = (scenario.__doc__ or "").split("\n\n")
+        about = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
         with console.status(name) as status:
             asked = replace(options, tell=partial(_tell, status, name))
             report = trio.run(partial(scenario.run, asked))
     except EngineError as error:
         return Finished(name, about, failure=error.message)
+    except Exception as error:  # a fault of one must not cost what the others have found
+        traceback.print_exc()
+        return Finished(name, about, failure=f"It has a fault: {type(error).__name__}.")
     took_s = time.monotonic() - began_s
     _show(console, name, about, report)
     plot = _drawn(report, f"{name}-{run}")

@@ -36,7 +36,7 @@ SOONER = {25: 2, 80: 6, 165: 8, 400: 12}
 #: 400 characters against 80; ms of a cached text
 FLAT, CACHED_MS = 1.5, 10
 #: the longest text when it has to be quick
-QUICK_CHARS = 165
+QUICK_CHARS = 80
 #: a hole of a tenth of a second is heard; a player that holds back as much hides a shorter one
 HOLES_MS = 100
 

@@ -141,13 +141,24 @@ class Broken:
         raise SetupError("There is no model.")
 
 
+class Faulty:
+    """Has a fault."""
+
+    @staticmethod
+    async def run(options: Options) -> Report:
+        raise ZeroDivisionError
+
+
 def test_a_run_is_kept_and_reported(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     made = {"bench.scenarios.throughput": Scenario, "bench.scenarios.startup": Broken}
+    made["bench.scenarios.memory"] = Faulty
     monkeypatch.setattr("importlib.import_module", made.get)
     monkeypatch.setattr(kept, "new_run", lambda: "20261129-000000")
-    done = bench("throughput", "startup", "--quick", "--seed", "5")
+    done = bench("memory", "throughput", "startup", "--quick", "--seed", "5")
     assert done.exit_code == 1
-    assert done.stderr == "startup: There is no model.\n"
+    *_, fault, failure = done.stderr.splitlines()
+    assert fault == "memory: It has a fault: ZeroDivisionError."
+    assert failure == "startup: There is no model."
     assert "report: bench/results/report-20261129-000000.md" in done.stdout
     assert (Scenario.asked.quick, Scenario.asked.seed) == (True, 5)
     document = json.loads((folder / "throughput-20261129-000000.json").read_text())
@@ -161,7 +172,8 @@ def test_a_run_is_kept_and_reported(monkeypatch: pytest.MonkeyPatch, folder: Pat
     report = (folder / "report-20261129-000000.md").read_text()
     assert "| Throughput | throughput | 1 | 1 |" in report
     assert "| Startup | could not be run: startup | 0 | 0 |" in report
-    assert "| Memory | not measured | 0 | 0 |" in report
+    assert "| Memory | could not be run: memory | 0 | 0 |" in report
+    assert "| G2P | not measured | 0 | 0 |" in report
     assert "Counts.\n\nThe second paragraph.\n" in report
     assert r"| a\|b | 1.5 | yes | – |" in report
     assert "| ours / theirs | 0.6 | 3 |" in report
