@@ -125,24 +125,76 @@ async def test_the_keyboard_does_it_all(page: Page) -> None:
         await page.says("#status", "Reading")
         await page.press("Escape")
         await page.says("#status", "Stopped")
-        await page.press("e", code="KeyE")
+        await page.press("E", code="KeyE")  # with caps lock
         assert await page.evaluate("document.activeElement.id") == "text"
         await page.press(" ", code="Space")  # goes into the text
         assert await page.text("#status") == "Ready"
         await page.press("Enter", modifiers=META)
         await page.says("#status", "Reading")
-        await page.press("l", code="KeyL")
+        await page.press("L", code="KeyL")
         await page.until("document.querySelector('#listen').checked")
         assert not page.complaints
 
 
-async def test_the_place_that_is_read_stays_in_sight(page: Page) -> None:
+async def test_the_focus_is_not_lost_with_what_has_it(page: Page) -> None:
+    focused = "document.activeElement.id"
     async with staged() as stage:
         await opened(stage, page)
-        await page.fill("#text", "A line.\n" * 60)
+        await page.fill("#text", "One two three four. " * 20)
+        await page.click("#speak")
+        await page.says("#status", "Reading")
+        await page.evaluate("document.querySelector('#stop').focus()")
+        await page.press(" ", code="Space")
+        await page.says("#status", "Stopped")
+        assert await page.evaluate(focused) == "reading"
+        await page.click("#edit")
+        await page.fill("#text", "")
+        await page.click("#speak")
+        await page.says("#notice-text", "There is no text yet.")
+        await page.evaluate("document.querySelector('#notice-close').focus()")
+        await page.press(" ", code="Space")
+        await page.until("document.querySelector('#notice').hidden")
+        assert await page.evaluate(focused) == "speak"
+        await page.fill("#text", "One.")
+        await page.click("#speak")
+        await page.evaluate("document.querySelector('#pause').focus()")
+        await page.says("#status", "Finished")
+        assert await page.evaluate(focused) == "reading"
+        assert not page.complaints
+
+
+async def test_what_the_user_wants_of_colours_and_motion(page: Page) -> None:
+    """A switch that shows how it stands in the system's colours too; nothing slides."""
+    wanted = {"forced-colors": "active", "prefers-reduced-motion": "reduce"}
+    drawn = """
+        [["#connection", "::before"], ["#listen"], ["#listen", "::before"]].map(([where, part]) => {
+          const style = getComputedStyle(document.querySelector(where), part);
+          return [style.backgroundColor, style.transitionProperty];
+        })
+    """
+    async with staged() as stage:
+        features = [{"name": name, "value": value} for name, value in wanted.items()]
+        await page.ask("Emulation.setEmulatedMedia", features=features)
+        await page.go(stage.url)
+        await page.says("#connection", "Connected")
+        (calm, _), (off, slides), (knob, knob_slides) = await page.evaluate(drawn)
+        assert slides == knob_slides == "none"
+        await page.click("#listen")
+        _, (on, _), (knob_on, _) = await page.evaluate(drawn)
+        await page.evaluate("document.querySelector('#connection').dataset.state = 'waiting'")
+        (lost, _), *_ = await page.evaluate(drawn)
+    assert calm != lost
+    assert min(_contrast(off, knob), _contrast(on, knob_on)) >= 3
+
+
+async def test_the_place_that_is_read_stays_in_sight(page: Page) -> None:
+    async with staged() as stage:
+        await page.looks(width=1000, height=400, scheme="light")  # seven lines
+        await opened(stage, page)
+        await page.fill("#text", "A line.\n" * 20)
         await page.evaluate("document.querySelector('#speed').value = 2")
         await page.click("#speak")
-        await page.until("tap.words.length > 40")
+        await page.until("tap.words.length > 16")
         seen = await page.evaluate(
             "([...CSS.highlights.get('word')].map((r) => r.getBoundingClientRect().y)[0]"
             " - document.querySelector('#reading').getBoundingClientRect().y)"
