@@ -114,7 +114,7 @@ def compare(
         rows = ratios.compared(kept.read(one).ratios, kept.read(other).ratios)
         if not rows:
             raise InvalidRequest(f"{one} and {other} have no ratio in common.")
-        Console().print(_table(rows))
+        Console().print(_table(rows, long_names=True))
 
 
 @app.command()
@@ -241,10 +241,11 @@ def _show(console: Console, name: str, about: str, report: Report) -> None:
     console.print(told, style="dim", markup=False, highlight=False)
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Sequence[Row], *, long_names: bool = False) -> Table:
+    """The rows; if names are long they are what is broken, and nothing else."""
     table = Table()
     for number, key in enumerate(rows[0]):
-        table.add_column(key.replace("_", "\n"), no_wrap=number == 0)
+        table.add_column(key.replace("_", "\n"), no_wrap=(number == 0) != long_names)
     for row in rows:
         table.add_row(*(cell(value) for value in row.values()))
     return table
