@@ -10,12 +10,13 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import trio
 from hypothesis import settings as hypothesis_settings
 
@@ -70,6 +71,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     with Path(item.config.stash[_TURNS]).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """Whatever a test set up for its logs, the next one in this process sees all of its own."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
