@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from PIL import Image
 
 from engine.request import VoiceInfo
 from tests.support.tone import ToneVoice
@@ -54,6 +57,47 @@ async def _no_finding(page: Page) -> None:
         " violations.map(({ id, impact, nodes }) => [id, impact, nodes.map((n) => n.html)]))"
     )
     assert found == []
+
+
+def _pixels(png: bytes) -> npt.NDArray[np.uint8]:
+    with Image.open(io.BytesIO(png)) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("desktop", "light"), ("desktop", "dark"), ("phone", "light")]
+)
+async def test_what_is_seen_is_as_it_is_meant(page: Page, size: str, scheme: str) -> None:
+    """On a picture: paper around the sheet, ink on it, and the colour of the word only while it is read."""
+    width, height = SIZES[size]
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        await page.looks(width=width, height=height, scheme=scheme)
+        await opened(stage, page)
+        await page.fill("#text", "One two three four. " * 20)
+        colours = await page.evaluate(
+            "['--paper', '--sheet', '--ink', '--word', '--accent'].map((name) =>"
+            " getComputedStyle(document.documentElement).getPropertyValue(name).trim())"
+        )
+        paper, sheet, ink, word, accent = (
+            np.array([int(colour[n : n + 2], 16) for n in (1, 3, 5)]) for colour in colours
+        )
+
+        def share(seen: npt.NDArray[np.uint8], colour: npt.NDArray[np.int_]) -> float:
+            near = np.abs(seen.astype(int) - colour).max(axis=2) <= 2
+            return float(near.mean())
+
+        before = _pixels(await page.picture())
+        assert before.shape == (height, width, 3)
+        assert tuple(before[2, 2]) == tuple(paper)
+        assert (paper.mean() < 128) == (scheme == "dark")
+        assert share(before, sheet) > 0.1
+        assert share(before, ink) > 0.001
+        assert share(before, accent) > 0.001, "the button that matters"
+        await page.click("#speak")
+        await page.until("tap.words.length > 1")
+        reading = _pixels(await page.picture())
+        assert share(reading, word) > share(before, word) + 0.0002
+        assert not page.complaints
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1600])

@@ -231,7 +231,9 @@ async def test_a_sound_server_that_hangs_keeps_nobody_from_ending(
             await client.hear(messages.PlayerState, state="playing")
             silent_rig.freeze()
             # Stalled, or lost if it was just being started.
-            while not ((state := await client.status()).stalled or state.device is None):  # noqa: ASYNC110 - either
+            state = await client.status()
+            while not (state.stalled or state.device is None):
+                state = await client.status()
                 await trio.sleep(0.05)
             await client.stop()
             assert (await client.done(item)).outcome == "stopped"
