@@ -154,9 +154,9 @@ def test_a_run_is_kept_and_reported(monkeypatch: pytest.MonkeyPatch, folder: Pat
     made["bench.scenarios.memory"] = Faulty
     monkeypatch.setattr("importlib.import_module", made.get)
     monkeypatch.setattr(kept, "new_run", lambda: "20261129-000000")
-    done = bench("memory", "throughput", "startup", "--quick", "--seed", "5")
+    done = bench("throughput", "startup", "memory", "--quick", "--seed", "5")
     assert done.exit_code == 1
-    *_, fault, failure = done.stderr.splitlines()
+    *_, fault, failure = done.stderr.splitlines()  # memory was first, though named last
     assert fault == "memory: It has a fault: ZeroDivisionError."
     assert failure == "startup: There is no model."
     assert "report: bench/results/report-20261129-000000.md" in done.stdout
