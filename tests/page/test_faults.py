@@ -241,11 +241,12 @@ async def test_a_browser_that_keeps_nothing(page: Page) -> None:
 
 async def test_who_clicks_before_the_page_is_there(page: Page) -> None:
     """Finds controls that do nothing yet, and do once they can."""
-    await page.before_it_loads("""
+    # In braces: a constant of the whole page named `fetch` would be what its own scripts call.
+    await page.before_it_loads("""{
         const fetch = globalThis.fetch;
         const held = new Promise((done) => (globalThis.comes = done));
         globalThis.fetch = async (...what) => (await held, fetch(...what));
-    """)
+    }""")
     controls = "[...document.querySelectorAll('#speak, #type, #listen')].map((e) => e.disabled)"
     async with staged() as stage:
         await page.go(stage.url)
