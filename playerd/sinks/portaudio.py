@@ -326,7 +326,8 @@ class PortAudioSink:
         except DeviceUnavailable:
             self._lose()
             raise
-        self._feed, self._depth_s = opened.feed, opened.latency_s
+        self._take_up(opened.feed)
+        self._depth_s = opened.latency_s
         # It may have been set while the device was opened.
         self._feed.gain.volume = self._volume
         # A start takes a block more than the device holds, at once.
@@ -397,9 +398,8 @@ class PortAudioSink:
         there = self.device is not None
         self.device = None
         self._output.running = False
-        self._report()
         self._feed.given_up = True  # the audio thread may still have it
-        self._feed = Feed(1)
+        self._take_up(Feed(1))
         self._go_to(position)
         self._depth_s = 0.0
         self._watch = Watch(0.0)
@@ -466,6 +466,12 @@ class PortAudioSink:
             with trio.CancelScope(shield=True):
                 await self._quick(self._output.abort)
                 await self._open(fresh=True)
+
+    def _take_up(self, feed: Feed) -> None:
+        """Another feed, which counts from 0; what the one before it has counted is seen to."""
+        self._report()
+        self._feed = feed
+        self._waits = self._failures = 0
 
     def _count_waits(self) -> None:
         """Sees to the depth of the device; another one is taken at the next start."""

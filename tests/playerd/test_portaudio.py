@@ -685,8 +685,13 @@ async def test_two_troubles_make_it_deeper_at_the_next_start(
     await machine.write(noise(300))
     assert sink.depth_ms == 120
     assert library.initialized == initialized, "it is the same device"
+    assert sink.underruns == 2
     await machine.drain()
     assert sound(library.stream) == noise(300)
+    await machine.write(noise(300))
+    library.sounding.starve()
+    await machine.drain()
+    assert sink.underruns == 3, "they are counted over all that was open"
 
 
 # --- what the device does not take ------------------------------------------------------------
