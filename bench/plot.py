@@ -26,8 +26,6 @@ def first_audio(rows: Sequence[Row], file: Path) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.set_xlim(left=0)
-    axes.grid(which="both", alpha=0.3)
-    axes.legend()
     _save(figure, file)
 
 
@@ -58,8 +56,6 @@ def concurrency(rows: Sequence[Row], file: Path) -> None:
     axes.set(xlabel="streams at once", ylabel="ms to the first frame")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend()
     _save(figure, file)
 
 
@@ -77,8 +73,6 @@ def g2p(rows: Sequence[Row], file: Path) -> None:
                 [r["chars"] for r in own], [r[key] for r in own], "o-", label=f"{name}, {key}"
             )
     axes.set(xlabel="characters", ylabel="ms to phonemes", xscale="log", yscale="log")
-    axes.grid(which="both", alpha=0.3)
-    axes.legend()
     _save(figure, file)
 
 
@@ -92,7 +86,6 @@ def memory(rss_mb: Sequence[float], file: Path) -> None:
     axes.plot(rss_mb)
     axes.set(xlabel="utterances", ylabel="resident memory, MB")
     axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
     _save(figure, file)
 
 
@@ -110,6 +103,12 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _save(figure: Any, file: Path) -> None:
+    """Writes the figure, with a grid behind its lines, and their names if there are any."""
+    for axes in figure.axes:
+        axes.set_axisbelow(True)
+        axes.grid(which="both", alpha=0.3)
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend()
     try:
         figure.savefig(file, dpi=150)
     except (OSError, ValueError) as error:  # ValueError: a suffix it does not know
