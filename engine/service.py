@@ -20,10 +20,17 @@ import trio
 from engine import metrics, pipeline
 from engine.audio import ms_to_samples
 from engine.config import Settings
-from engine.errors import EngineError, InvalidRequest, SetupError, TextTooLong, blame
+from engine.errors import (
+    AssetError,
+    EngineError,
+    InvalidRequest,
+    SetupError,
+    TextTooLong,
+    blame,
+)
 from engine.ladder import Costs
 from engine.live import FedStream, TextFeed
-from engine.model import assets, placement
+from engine.model import assets, build, placement
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.vocoder import Vocoder
@@ -311,10 +318,17 @@ class _Loaded(NamedTuple):
 def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir, progress=progress)
     settled = placement.settle(found, settings, progress)
-    built, threads = settled.build, settled.threads
-    acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic)
-    stages = built.part("stage_one"), built.part("stage_two")
-    vocoder = Vocoder(*stages, threads, settled.vocoder)
+    built, fault = settled.build, settled.fault
+    try:
+        acoustic, vocoder = _parts(settled)
+    except AssetError as error:  # the file is damaged, or a part of it is gone
+        log.warning("the prepared model cannot be loaded and is prepared anew", error=error.message)
+        build.ensure(
+            found.model, found.sha256, settings.cache_dir, progress,
+            force=True, anywhere=built.is_portable,
+        )  # fmt: skip
+        acoustic, vocoder = _parts(settled)
+        fault = f"{fault} The prepared model was damaged and has been prepared anew.".lstrip()
     info = ModelInfo(
         name="kokoro-82m-v1.0",
         build=built.key,
@@ -323,4 +337,11 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     )
     voices = Voices(found.voices, settings.voice_speeds)
     model = Model(acoustic, vocoder, Predictor(), settled.why)
-    return _Loaded(model, voices, info, settled.fault)
+    return _Loaded(model, voices, info, fault)
+
+
+def _parts(settled: placement.Settled) -> tuple[Acoustic, Vocoder]:
+    built, threads = settled.build, settled.threads
+    stages = built.part("stage_one"), built.part("stage_two")
+    acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic)
+    return acoustic, Vocoder(*stages, threads, settled.vocoder)
