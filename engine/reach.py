@@ -9,6 +9,9 @@ its own and has silence around it, which is computed too.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 from engine.audio import SAMPLE_RATE
 from engine.costs import Rate
 from engine.ladder import Costs, Kind, Ladder
@@ -27,8 +30,9 @@ _SHORT = 90
 #: seconds of more silence that a longer segment is worth then
 _WORTH_S = 0.1
 
-#: phonemes between two lengths that are looked at
-_STEP = 5
+#: phonemes between two lengths that are looked at, and as a part of the longer one if that is more:
+#: so all lengths together take only some times as long to look at as the longest
+_STEP, _STEP_SHARE = 5, 0.05
 
 _COLUMN_S = COLUMN_SAMPLES / SAMPLE_RATE
 
@@ -110,14 +114,16 @@ class Reach:
         """
         least = min(most, self._least(speed))
         for phonemes in _lengths(most, least):
-            if not self._late_s(phonemes, speed, SHARE * lead_s):
+            if not self._late_s(phonemes, speed, SHARE * lead_s, 0.0):
                 return phonemes
         if least >= min(most, _SHORT):
             return 0
-        lengths = _lengths(min(most, _SHORT), least)
-        late_s = {phonemes: self._late_s(phonemes, speed, lead_s) for phonemes in lengths}
-        limit_s = min(late_s.values()) + _WORTH_S
-        return next(phonemes for phonemes in lengths if late_s[phonemes] <= limit_s)
+        late_s: dict[int, float] = {}
+        limit_s = math.inf
+        for phonemes in _lengths(min(most, _SHORT), least):
+            late_s[phonemes] = self._late_s(phonemes, speed, lead_s, limit_s)
+            limit_s = min(limit_s, late_s[phonemes] + _WORTH_S)
+        return next(phonemes for phonemes, each_s in late_s.items() if each_s <= limit_s)
 
     def _least(self, speed: float) -> int:
         """Phonemes of the shortest segment that is worth its pass; `_SHORT` if none is."""
@@ -128,15 +134,18 @@ class Reach:
                 return phonemes
         return _SHORT
 
-    def _late_s(self, phonemes: int, speed: float, lead_s: float) -> float:
-        """Seconds of silence before and in a segment, until all that is left of it is exact."""
+    def _late_s(self, phonemes: int, speed: float, lead_s: float, limit_s: float) -> float:
+        """Seconds of silence before and in a segment, until all that is left of it is exact.
+
+        If it is beyond the limit, how far beyond does not matter, and is not looked at.
+        """
         columns = self._passes.columns(phonemes, speed)
         ladder = Ladder(columns, 0, columns, self._costs, self._budget_s)
         lead_s -= self._passes.seconds(phonemes)
         late_s = 0.0
         while True:
             late_s, lead_s = late_s + max(0.0, -lead_s), max(0.0, lead_s)
-            step = ladder.next(lead_s)
+            step = ladder.next(lead_s) if late_s <= limit_s else None
             if step is None:
                 return late_s
             lead_s -= self._costs.of(step)
@@ -148,6 +157,9 @@ class Reach:
                 return late_s + max(0.0, -lead_s)
 
 
-def _lengths(most: int, least: int) -> list[int]:
+def _lengths(most: int, least: int) -> Iterator[int]:
     """Numbers of phonemes to be looked at, from the largest on."""
-    return [*range(most, least, -_STEP), least]
+    while most > least:
+        yield most
+        most -= max(_STEP, round(_STEP_SHARE * most))
+    yield least

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ladder import Costs
+from engine.ladder import Costs, Ladder, Step
 from engine.reach import Passes, Reach
 
 #: what the steps take on the machine of docs/tuning.md, by its `factor`
@@ -91,3 +91,24 @@ def test_it_learns_how_long_passes_take_and_how_much_they_give() -> None:
 def test_the_faster_it_is_spoken_the_less_there_is_to_decode() -> None:
     slow, quick = (machine(2.0).phonemes(250, speed, 0.3) for speed in (0.7, 1.4))
     assert slow < quick
+
+
+@pytest.mark.parametrize("most", [510, 2040])
+def test_what_it_takes_grows_with_the_length_and_no_faster(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """It is asked for on the event loop, with every window: some steps, not each of each length."""
+    steps = 0
+    really = Ladder.next
+
+    def counted(ladder: Ladder, spare_s: float) -> Step | None:
+        nonlocal steps
+        steps += 1
+        return really(ladder, spare_s)
+
+    monkeypatch.setattr(Ladder, "next", counted)
+    for factor in (0.3, 1.0, 2.0, 2.6, 2.8, 3.5, 4.4, 4.6):
+        for lead_s in (0.0, 0.2, 0.5, 1.0, 1.5, 3.0, 6.0, 8.0, 12.0, 16.0):
+            steps = 0
+            machine(factor).phonemes(most, 1.0, lead_s)
+            assert steps <= most / 2, (factor, lead_s)
