@@ -2,8 +2,9 @@
 
 Whatever is said to a client waits in its `Peer`, so that one that does not read holds up nobody,
 and is let go. A client that vanishes leaves its speech playing, unless it has said otherwise: whoever
-started a text by a hotkey is gone at once. What plays is everybody's to control; to the text of an
-item only the client that opened it adds.
+started a text by a hotkey is gone at once. Only a text that comes in pieces stops, if its end has not
+come: it would break off anywhere. What plays is everybody's to control; to the text of an item only
+the client that opened it adds.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class _Client:
         events: what it is told of.
         items: that it asked for, and are not over.
         bound: of these, those that end with the connection.
+        saying: of these, those that do so only as long as more of their text is to come.
         texts: of those that come in pieces.
         gone: it is closed.
     """
@@ -54,6 +56,7 @@ class _Client:
     events: frozenset[messages.PlayerEvents] = frozenset({"state"})
     items: set[int] = field(default_factory=set)
     bound: set[int] = field(default_factory=set)
+    saying: set[int] = field(default_factory=set)
     texts: list[TextFeed] = field(default_factory=list)
     gone: bool = False
 
@@ -115,6 +118,7 @@ class Daemon:
         for client in self._clients:
             client.items.discard(done.item)
             client.bound.discard(done.item)
+            client.saying.discard(done.item)
 
     def _tell(self, told: Told) -> None:
         match told:
@@ -151,7 +155,7 @@ class Daemon:
             client.gone = True
             for text in client.texts:  # of what is not there any more it would wait for ever
                 text.end()
-            for item in client.bound:
+            for item in client.bound | client.saying:
                 self._player.stop(item)
 
     def _ready(self) -> messages.PlayerReady:
@@ -182,6 +186,7 @@ class Daemon:
             case messages.PlayerEnd():
                 _must_own(client, message.item)
                 player.end(message.item)
+                client.saying.discard(message.item)
                 _acknowledge(client, message, message.item)
             case messages.PlayerRepeat():
                 player.repeat(self._asker(client, message))
@@ -271,8 +276,14 @@ class Daemon:
         client: _Client,
         message: messages.PlayerSpeak | messages.PlayerOpen | messages.PlayerRepeat,
     ) -> _Asker:
-        bound = getattr(message, "on_disconnect", "finish") == "stop"
-        return _Asker(client, message.id, self._player.stop if bound else None)
+        match getattr(message, "on_disconnect", "finish"):
+            case "stop":
+                bound: set[int] | None = client.bound
+            case None:
+                bound = client.saying
+            case _:
+                bound = None
+        return _Asker(client, message.id, self._player.stop, bound)
 
 
 @contextmanager
@@ -306,22 +317,28 @@ class _Asker:
     Args:
         client: it.
         name: of the request.
-        stop: ends an item, because it is to end with the connection; None: it is not.
+        stop: ends an item, because it is to end with the connection.
+        bound: of the client, where such items are; None: it is not to end.
     """
 
     def __init__(
-        self, client: _Client, name: str | None, stop: Callable[[int], None] | None
+        self,
+        client: _Client,
+        name: str | None,
+        stop: Callable[[int], None],
+        bound: set[int] | None,
     ) -> None:
         self._client = client
         self._name = name
         self._stop = stop
+        self._bound = bound
 
     def accepted(self, item: int | None, /) -> None:
         """See `player.Asker`."""
         if item is not None:
             self._client.items.add(item)
-            if self._stop is not None:
-                self._client.bound.add(item)
+            if self._bound is not None:
+                self._bound.add(item)
                 if self._client.gone:
                     self._stop(item)
         if self._name is not None:

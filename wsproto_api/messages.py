@@ -395,10 +395,13 @@ class PlayerSpeak(SpeechRequest, tag_field="type", tag="speak", kw_only=True, fr
 
 
 class PlayerOpen(LiveRequest, tag_field="type", tag="open", kw_only=True, frozen=True):
-    """Speak aloud a text that will come in pieces; else as `speak`."""
+    """Speak aloud a text that will come in pieces; else as `speak`.
+
+    `on_disconnect` None: it stops while its text has not ended, and is finished then.
+    """
 
     mode: PlayerMode = "replace"
-    on_disconnect: OnDisconnect = "finish"
+    on_disconnect: OnDisconnect | None = None
     id: Name | None = None
     key: Name | None = None
 

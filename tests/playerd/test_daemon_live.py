@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -76,12 +77,48 @@ async def test_text_is_taken_while_the_item_waits(
         assert (await client.done(item)).played_ms == WORD_MS
 
 
-async def test_who_vanishes_has_said_all(settings: Settings, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(
+    ("on_disconnect", "ends", "outcome"),
+    [
+        (None, False, "stopped"),  # it broke off: nobody knows what it was to be
+        (None, True, "finished"),
+        ("finish", False, "finished"),
+        ("finish", True, "finished"),
+        ("stop", False, "stopped"),
+        ("stop", True, "stopped"),
+    ],
+)
+async def test_what_becomes_of_the_text_of_who_vanishes(
+    settings: Settings,
+    autojump_clock: MockClock,
+    on_disconnect: messages.OnDisconnect | None,
+    ends: bool,
+    outcome: str,
+) -> None:
+    """Two sentences, of which the first is complete and is heard when the connection goes."""
     async with playing(settings) as player, player.client() as other:
         async with player.client() as client:
-            item = await opened(client)
-            await append(client, item, "One two")
-        assert (await other.done(item)).played_ms == 2 * WORD_MS
+            item = await opened(client, on_disconnect=on_disconnect)
+            await append(client, item, TEXT)
+            if ends:
+                await end(client, item)
+            await trio.sleep(0.5)
+        done = await other.done(item)
+        assert done.outcome == outcome
+        heard_ms = 5 * WORD_MS if outcome == "finished" else 500
+        assert done.played_ms == pytest.approx(heard_ms, abs=5)
+
+
+async def test_a_text_that_waits_and_is_broken_off_is_not_heard(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    async with playing(settings) as player, player.client() as other:
+        first = await other.speak("One two.")
+        async with player.client() as client:
+            item = await opened(client, mode="queue")
+            await append(client, item, "Three")
+        assert (await other.done(item)).outcome == "stopped"
+        assert (await other.done(first)).outcome == "finished"
 
 
 async def test_only_who_opened_it_adds_to_it(settings: Settings, autojump_clock: MockClock) -> None:
