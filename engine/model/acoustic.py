@@ -86,6 +86,11 @@ class Acoustic:
         """Why not where it was to run; see `Session`."""
         return self._session.fault
 
+    @property
+    def unsound(self) -> str:
+        """What was wrong with what it gave there; see `Session`."""
+        return self._session.unsound
+
     def call(self, phonemes: str, style: Floats, speed: float) -> Call[Acoustics]:
         """The pass over one segment, not yet run.
 

@@ -99,6 +99,26 @@ def session(graph: Path, threads: int, place: Candidate = CPU) -> Runs:
     return runs
 
 
+class Unsound(Exception):
+    """What a provider gave can be no sound; the message is half a sentence, without text."""
+
+
+def _checked(outputs: list[Any]) -> list[Any]:
+    """The outputs of another place than the processor, which has given such without a word.
+
+    Nothing but zeros comes out of no part of this model: even its silence is computed from noise.
+
+    Raises:
+        Unsound: they are no numbers, or nothing but zeros.
+    """
+    floats = [one for one in outputs if np.issubdtype(one.dtype, np.floating)]
+    if not all(np.isfinite(one).all() for one in floats):
+        raise Unsound("its sound is not made of numbers")
+    if floats and not floats[0].any():
+        raise Unsound("it is silent")
+    return outputs
+
+
 #: what makes sessions; tests have others
 Open = Callable[[Path, int, Candidate], Runs]
 
@@ -106,7 +126,7 @@ Open = Callable[[Path, int, Candidate], Runs]
 class Session:
     """A graph where it was decided to run, and on the processor once that has failed.
 
-    A failure is seen by nobody but the log, the metrics and `fault`: the same call is done again.
+    To give what is no sound is to fail. A failure is seen by nobody but the log, the metrics and `fault`: the same call is done again.
 
     Args:
         graph: of `build`, the processor's.
@@ -119,6 +139,7 @@ class Session:
     Attributes:
         place: where it runs by now.
         fault: why not where it was to run, a sentence; empty if it does.
+        unsound: what was wrong with what it gave there, half a sentence; empty if nothing was.
 
     Raises:
         AssetError: the file cannot be loaded.
@@ -136,7 +157,7 @@ class Session:
     ) -> None:
         self._graph, self._threads, self._part, self._opens = graph, threads, part, opens
         self._falling = threading.Lock()
-        self.place, self.fault = place, ""
+        self.place, self.fault, self.unsound = place, "", ""
         try:
             self._runs = opens(graph, threads if place == CPU or others is None else others, place)
         except AssetError as error:
@@ -159,7 +180,8 @@ class Session:
         """
         runs = self._runs
         try:
-            return runs.run(names, feeds, run)
+            made = runs.run(names, feeds, run)
+            return made if self.place == CPU else _checked(made)
         except Exception as error:
             if (self.place == CPU and runs is self._runs) or run.terminate:
                 raise
@@ -174,10 +196,11 @@ class Session:
             "a provider failed; the processor takes over",
             provider=name,
             part=self._part,
-            error=blame(error),
+            error=str(error) if isinstance(error, Unsound) else blame(error),
         )
         self._runs = self._opens(self._graph, self._threads, CPU)
         self.place = CPU
+        self.unsound = str(error) if isinstance(error, Unsound) else ""
         self.fault = (
             f"{name} failed, so the processor runs the {self._part} part; the log says why."
         )

@@ -22,7 +22,7 @@ from engine.model.acoustic import Acoustic, Acoustics
 from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
 from engine.model.providers import CPU, Candidate, Finding, Part
-from engine.model.runtime import Call, Open, session
+from engine.model.runtime import Call, Open, Unsound, session
 from engine.model.vocoder import Vocoder
 from engine.voices import Voices
 
@@ -157,6 +157,8 @@ def _steps(columns: int) -> list[Step]:
 
 
 def _unless_faulty(part: Loaded) -> Loaded:
+    if part.unsound:
+        raise Unsound(part.unsound)
     if part.fault:
         raise AssetError(part.fault)
     return part
@@ -189,6 +191,8 @@ def tried(part: Part, place: Candidate, speaking: Callable[[], Speak], own: Spea
                 times.append(seconds)
                 if ratios[-1] > _HOPELESS:
                     break
+    except Unsound as error:
+        return Finding(place.name, part, fault=str(error))
     except Exception as error:
         log.info("a provider failed its test", provider=place.name, part=part, error=blame(error))
         return Finding(place.name, part, fault=f"it cannot be {doing} here")

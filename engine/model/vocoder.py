@@ -78,6 +78,11 @@ class Vocoder:
         """Why not where it was to run; see `Session`."""
         return self._one.fault or self._two.fault
 
+    @property
+    def unsound(self) -> str:
+        """What was wrong with what it gave there; see `Session`."""
+        return self._one.unsound or self._two.unsound
+
     def upsample(
         self,
         sound: Acoustics,

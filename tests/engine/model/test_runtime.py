@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
+from structlog.testing import capture_logs
 
 from engine import metrics
 from engine.errors import SynthesisFailed
@@ -94,24 +94,27 @@ def test_a_provider_that_cannot_be_loaded_is_replaced_at_the_start(real_parts: R
 
 
 class Fake:
-    """A session without a graph; gives the threads' names, or fails."""
+    """A session without a graph; gives what it is told to, or fails."""
 
-    def __init__(self, works: bool = True) -> None:
-        self.works = works
+    def __init__(self, gives: Floats | None) -> None:
+        self.gives = gives
 
     def get_inputs(self) -> Sequence[Any]:
         return []
 
     def run(self, names: object, feeds: object, run: ort.RunOptions) -> list[Any]:
-        if not self.works or run.terminate:
+        if self.gives is None or run.terminate:
             raise RuntimeError("it failed")
-        return ["done"]
+        return [self.gives, np.zeros(2, np.int64)]
 
 
-def fake_session(place: Candidate, *works: bool) -> tuple[Session, list[str]]:
-    """One whose sessions work or not, in the order in which they are opened."""
+SOUND: Floats = np.array([0.0, 0.5], np.float32)
+
+
+def fake_session(place: Candidate, *gives: Floats | None) -> tuple[Session, list[str]]:
+    """One whose sessions give this or fail, in the order in which they are opened."""
     opened: list[str] = []
-    left = itertools.chain(works)
+    left = iter(gives)
 
     def opens(_: Path, threads: int, where: Candidate) -> Runs:
         opened.append(f"{where.name} {threads}")
@@ -121,14 +124,39 @@ def fake_session(place: Candidate, *works: bool) -> tuple[Session, list[str]]:
 
 
 def test_a_failing_provider_is_asked_once() -> None:
-    made, opened = fake_session(FAKE, False, True)
-    options = ort.RunOptions()
-    assert [made.run([], {}, options) for _ in range(3)] == [["done"]] * 3
+    made, opened = fake_session(FAKE, None, SOUND)
+    for _ in range(3):
+        assert made.run([], {}, ort.RunOptions())[0] is SOUND
+    assert (opened, made.unsound) == (["fake 4", "cpu 1"], "")
+
+
+@pytest.mark.parametrize(
+    ("gives", "unsound"),
+    [
+        ([0.0, 0.0], "it is silent"),
+        ([0.5, np.nan], "its sound is not made of numbers"),
+        ([0.5, -np.inf], "its sound is not made of numbers"),
+    ],
+)
+def test_a_provider_whose_sound_is_none_has_failed(gives: list[float], unsound: str) -> None:
+    made, opened = fake_session(FAKE, np.array(gives, np.float32), SOUND)
+    with capture_logs() as logs:
+        assert made.run([], {}, ort.RunOptions())[0] is SOUND
     assert opened == ["fake 4", "cpu 1"]
+    assert made.unsound == unsound
+    assert made.fault.startswith("fake failed, so the processor runs the vocoder part")
+    assert [entry["error"] for entry in logs] == [unsound]
+
+
+def test_the_processor_is_not_doubted() -> None:
+    """Nothing stands behind it, and all zeros are better than an error."""
+    made, _ = fake_session(CPU, silence := np.zeros(2, np.float32))
+    assert made.run([], {}, ort.RunOptions())[0] is silence
+    assert not made.fault
 
 
 def test_a_call_that_is_stopped_is_no_failure_of_the_provider() -> None:
-    made, opened = fake_session(FAKE, True)
+    made, opened = fake_session(FAKE, SOUND)
     call = Call(lambda options: made.run([], {}, options))
     call.stop()
     with pytest.raises(SynthesisFailed):
@@ -137,9 +165,9 @@ def test_a_call_that_is_stopped_is_no_failure_of_the_provider() -> None:
 
 
 def test_nothing_stands_behind_the_processor() -> None:
-    for place, works in ((CPU, [False]), (FAKE, [False, False])):
-        made, opened = fake_session(place, *works)
+    for place, gives in ((CPU, [None]), (FAKE, [None, None])):
+        made, opened = fake_session(place, *gives)
         for _ in range(2):
             with pytest.raises(RuntimeError):
                 made.run([], {}, ort.RunOptions())
-        assert len(opened) == len(works)
+        assert len(opened) == len(gives)
