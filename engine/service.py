@@ -26,7 +26,6 @@ from engine.errors import (
     InvalidRequest,
     SetupError,
     TextTooLong,
-    blame,
 )
 from engine.ladder import Costs
 from engine.live import FedStream, TextFeed
@@ -248,20 +247,9 @@ async def load(
     """
     g2p = G2P(settings.g2p)
     loaded: _Loaded | SetupError
-    fallbacks: list[str] = []
-
-    async def read_language() -> None:
-        try:
-            await trio.to_thread.run_sync(g2p.load)
-        except Exception as error:  # speech still comes, by the stages behind misaki
-            log.warning("misaki cannot be loaded; espeak-ng speaks instead", error=blame(error))
-            fallbacks.append(
-                "misaki cannot be loaded, so espeak-ng reads English; the log says why."
-            )
-
     # Both take about two seconds, the one in native code and the other in Python.
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(read_language)
+        nursery.start_soon(trio.to_thread.run_sync, g2p.load)
         try:
             loaded = await trio.to_thread.run_sync(_read_model, settings, progress)
         except SetupError as error:  # not through the nursery, which would wrap it
@@ -270,7 +258,6 @@ async def load(
     if isinstance(loaded, SetupError):
         raise loaded
     model, voices, info, fault = loaded
-    fallbacks += filter(None, [fault])
     warming()
     costs, passes = await trio.to_thread.run_sync(_warmed_up, model, voices, settings)
     frontend = TextFrontend(g2p, remembered=REMEMBERED if settings.cache_mb else 0)
@@ -284,7 +271,8 @@ async def load(
         budget_s=settings.first_audio_ms / 1000,
         cache_bytes=settings.cache_mb * 1_000_000,
     )
-    service = KokoroService(synthesis, voices, info, settings, tuple(fallbacks))
+    fallbacks = tuple(filter(None, (g2p.fault, fault)))
+    service = KokoroService(synthesis, voices, info, settings, fallbacks)
     async with service(SpeechRequest(text=_WARM_UP)) as events:
         async for _ in events:
             pass

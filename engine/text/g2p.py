@@ -23,7 +23,7 @@ from engine import metrics
 from engine.errors import blame
 from engine.text.alphabet import SILENT, known, sounds
 from engine.text.homographs import readings
-from engine.text.languages import Frontend, Language
+from engine.text.languages import BY_TAG, Frontend, Language
 from engine.text.words import Piece, matched
 
 log = structlog.get_logger("g2p")
@@ -89,9 +89,13 @@ class G2P:
 
     Args:
         first: the stage that is asked first.
+
+    Attributes:
+        fault: what could not be loaded and what reads instead, a sentence; empty if all could.
     """
 
     def __init__(self, first: Stage = "misaki") -> None:
+        self.fault = ""
         self._first = first
         self._nlp: Any = None
         self._english: dict[bool, _MisakiEnglish] = {}
@@ -99,10 +103,23 @@ class G2P:
         self._eastern: dict[Frontend, Callable[[str], list[Piece]]] = {}
 
     def load(self) -> None:
-        """Loads American English; everything else is loaded when it is first needed."""
-        if self._first == "misaki":
-            self._nlp = spacy.load(SPACY_MODEL, exclude=_UNUSED_PIPES)
-            self._misaki("Ready.", british=False)
+        """Loads American English; everything else is loaded when it is first needed.
+
+        What cannot be loaded is told by `fault`: speech still comes, by the stages behind it.
+        """
+        if self._first == "spelling":
+            return
+        misaki = self._first == "misaki" and _loads("misaki", self._load_misaki)
+        if misaki:
+            espeak_ng = self._english[False].fallback is not None
+        else:
+            american = BY_TAG["en-us"]
+            espeak_ng = _loads("espeak-ng", lambda: self._espeak_ng("ready", american))
+        self.fault = _fault(self._first, misaki=misaki, espeak_ng=espeak_ng)
+
+    def _load_misaki(self) -> None:
+        self._nlp = spacy.load(SPACY_MODEL, exclude=_UNUSED_PIPES)
+        self._misaki("Ready.", british=False)
 
     def pieces(self, text: str, language: Language) -> list[Piece]:
         """The text in pieces with phonemes of the model's alphabet; none if all stages fail.
@@ -146,8 +163,8 @@ class G2P:
                     entry.pop("VBP", None)
             try:
                 fallback = _fallback(british=british)
-            except Exception:  # no espeak-ng for this platform: unknown words fall to spelling
-                log.warning("espeak-ng is not available; unknown words are spelled out")
+            except Exception as error:  # none for this platform: unknown words fall to spelling
+                log.warning("espeak-ng cannot be loaded", error=blame(error))
                 fallback = None
             self._english[british] = _MisakiEnglish(self._nlp, lexicon, fallback, british=british)
         # The zone forgets the strings of this text: spaCy would keep every word it ever saw.
@@ -173,6 +190,30 @@ class G2P:
             self._espeak[language.tag] = _espeak_ng(language)
         speak = self._espeak[language.tag]
         return matched(text.split(), speak(text).split(), lambda word: len(speak(word).split()))
+
+
+def _loads(name: str, load: Callable[[], object]) -> bool:
+    try:
+        load()
+    except Exception as error:  # foreign code raises all sorts of things
+        log.warning(f"{name} cannot be loaded", error=blame(error))
+        return False
+    return True
+
+
+def _fault(first: Stage, *, misaki: bool, espeak_ng: bool) -> str:
+    match (misaki, espeak_ng):
+        case (True, False):
+            what = "espeak-ng cannot be loaded, so what misaki does not know is spelled out"
+        case (False, False) if first == "misaki":
+            what = "Neither misaki nor espeak-ng can be loaded, so words are spelled out"
+        case (False, False):
+            what = "espeak-ng cannot be loaded, so words are spelled out"
+        case (False, True) if first == "misaki":
+            what = "misaki cannot be loaded, so espeak-ng reads English"
+        case _:
+            return ""
+    return f"{what}; the log says why."
 
 
 def _placed(text: str, pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Never
+
 import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import metrics
+from engine.text import g2p as g2p_module
 from engine.text.alphabet import SYMBOLS
 from engine.text.divide import divided
 from engine.text.g2p import G2P, Stage
@@ -111,6 +115,36 @@ def test_the_first_stage_can_be_chosen(
     if first != "misaki":
         chosen.load()  # nothing
         assert phonemes(chosen, "Hello, world!", US)
+
+
+@pytest.mark.parametrize(
+    ("first", "gone", "fault"),
+    [
+        ("misaki", "", ""),
+        ("misaki", "misaki", "misaki cannot be loaded, so espeak-ng reads English"),
+        ("misaki", "misaki espeak-ng", "Neither misaki nor espeak-ng can be loaded, so words are"),
+        ("misaki", "espeak-ng", "espeak-ng cannot be loaded, so what misaki does not know is"),
+        ("espeak", "misaki", ""),
+        ("espeak", "espeak-ng", "espeak-ng cannot be loaded, so words are spelled out"),
+        ("spelling", "misaki espeak-ng", ""),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_as_it_is(
+    g2p: G2P, monkeypatch: pytest.MonkeyPatch, first: Stage, gone: str, fault: str
+) -> None:
+    def missing(*_: object, **__: object) -> Never:
+        raise OSError("it is not there")
+
+    monkeypatch.setattr(spacy, "load", missing if "misaki" in gone else lambda *_, **__: g2p._nlp)
+    if "espeak-ng" in gone:
+        monkeypatch.setattr(g2p_module, "_espeak_ng", missing)
+        monkeypatch.setattr(g2p_module, "_fallback", missing)
+    chosen = G2P(first)
+    chosen.load()
+    assert chosen.fault.startswith(fault)
+    assert bool(chosen.fault) == bool(fault)
+    spelled = first == "spelling" or "espeak-ng" in gone
+    assert phonemes(chosen, "zorgblatter", US).count(",") == (10 if spelled else 0)
 
 
 WORDS = st.lists(
