@@ -1,7 +1,7 @@
 """A sink whose device comes and goes. Shell.
 
 Wraps a `Sink` for the player: says once that there is no device, looks for one every now and
-then, and knows what is to be done with a sink that failed.
+then, knows what is to be done with a sink that failed, and leaves the device to others for a while.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Device:
 
     Attributes:
         sink: to write to while the device is `present`.
+        left: what the device is called that others may have now, until it is looked for again.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Device:
         on_long_sleep: Callable[[], None] = lambda: None,
     ) -> None:
         self.sink = sink
+        self.left: str | None = None
         sink.on_change = on_change
         self._on_change = on_change
         self._on_long_sleep = on_long_sleep
@@ -60,6 +62,11 @@ class Device:
     def present(self) -> bool:
         """Whether there is one, as far as is known."""
         return self.sink.device is not None
+
+    @property
+    def name(self) -> str | None:
+        """What people call the device that is there, or was and is left to others; else None."""
+        return self.sink.device or self.left
 
     @property
     def stalled(self) -> bool:
@@ -80,9 +87,26 @@ class Device:
             return
         finally:
             self._looked_s = trio.current_time()
+            self.left = None
         if self._missed:
             log.info("sound device found", device=self.sink.device)
         self._missed = False
+        self._on_change()
+
+    @property
+    def may_be_left(self) -> bool:
+        """Whether `leave` makes a difference, and costs nothing of what was played."""
+        return self.present and self.sink.reopens
+
+    async def leave(self) -> None:
+        """Nothing is to be played for some time: other programs may have the device.
+
+        It is there as before, as far as is known. Some take it for themselves as long as it is open.
+        """
+        self.left, self._looked_s = self.sink.device, -math.inf
+        log.info("the sound device is left to others", device=self.left)
+        with trio.CancelScope(shield=True):
+            await self.sink.aclose()
         self._on_change()
 
     async def lose(self, error: DeviceUnavailable) -> None:
@@ -128,7 +152,7 @@ class Device:
             name: as `named` gave it.
         """
         self.sink.wanted = name
-        self._looked_s = -math.inf
+        self._looked_s, self.left = -math.inf, None
         await self.sink.aclose()
         self._on_change()
 

@@ -27,6 +27,8 @@ log = structlog.get_logger("player")
 
 #: what is moved at a time
 PIECE_SAMPLES = ms_to_samples(100)
+#: after a pause of so long other programs may have the device
+LEAVE_S = 60.0
 #: how often to ask again whether there is enough to begin with, when nothing new comes
 LOOK_S = 0.02
 
@@ -64,6 +66,7 @@ class Mover:
         on_move: Callable[[Item], None],
     ) -> None:
         self.paused = False
+        self._paused_s = 0.0
         self.underruns = 0
         self.moved = trio.lowlevel.ParkingLot()
         self._items = items
@@ -95,6 +98,7 @@ class Mover:
     def pause(self) -> None:
         """Silence, until `paused` is no more and somebody wakes it."""
         self.paused = True
+        self._paused_s = trio.current_time()
         self._hush()
 
     def end(self, items: Sequence[Item], outcome: Outcome) -> None:
@@ -136,10 +140,10 @@ class Mover:
         # What is written after an interruption would be silenced with what it was to silence.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            if not self._device.present:
+            if self.paused and self._device.name is not None:
+                await self._pause()
+            elif not self._device.present:
                 await self._device.look()
-            elif self.paused:
-                await self._rest()
             else:
                 await self._move_piece()
         except DeviceUnavailable as error:
@@ -168,6 +172,16 @@ class Mover:
             item.playout.ran_dry(trio.current_time())
             self.underruns += 1
             log.info("ran dry", item=item.number)
+
+    async def _pause(self) -> None:
+        """Waits until something changes; if that takes long, others may have the device."""
+        left_s = math.inf
+        if self._device.may_be_left:
+            left_s = self._paused_s + LEAVE_S - trio.current_time()
+        if left_s > 0:
+            await self._rest(left_s)
+        else:
+            await self._device.leave()
 
     async def _rest(self, most_s: float = math.inf) -> None:
         """Waits until something changes; the device may rest when it has played all it has."""

@@ -377,7 +377,7 @@ class Player:
             volume=self._sink.volume,
             voice=self._voice,
             speed=self._speed,
-            device=self._sink.device,
+            device=self._device.name,
             stalled=self._device.stalled,
             depth_ms=self._sink.depth_ms,
             underruns=self._mover.underruns + self._sink.underruns,
@@ -430,7 +430,7 @@ class Player:
     def _accepted(self, item: Item, job: _Job) -> None:
         job.answered = True
         job.asker.accepted(item.number)
-        if not self._device.present:
+        if self._device.name is None:
             job.asker.warned("no_device", "No sound device; speech waits until there is one.")
 
     def _end(self, items: tuple[Item, ...], outcome: Outcome) -> None:

@@ -36,6 +36,7 @@ class Sink(Protocol):
 
     Attributes:
         name: which sink this is: `portaudio`, `wav`, `null`.
+        reopens: it may be closed while it rests, and goes on when it is open again.
         device: what people call the device; None while it is not open.
         wanted: which device is to be opened, from the next `open` after `aclose` on: its name, part
             of it, or its number; None is the system's default. A sink that has only one has no
@@ -47,6 +48,7 @@ class Sink(Protocol):
     """
 
     name: str
+    reopens: bool
     device: str | None
     wanted: str | None
     fade_samples: int

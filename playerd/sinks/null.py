@@ -23,6 +23,7 @@ class NullSink:
     """See `base.Sink`."""
 
     name = "null"
+    reopens = True
     stalled = False
     underruns = 0
     fade_samples = 0

@@ -68,6 +68,7 @@ class PortAudioSink:
     """
 
     name = "portaudio"
+    reopens = True
 
     def __init__(
         self,

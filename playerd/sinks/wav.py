@@ -62,6 +62,7 @@ class WavSink:
     """
 
     name = "wav"
+    reopens = False
     stalled = False
     depth_ms = 0.0
     underruns = 0

@@ -154,6 +154,7 @@ async def it_keeps_no_more_in_hand_than_a_moment(sink: Sink) -> None:
 
 
 async def closing_may_be_repeated_and_undone(sink: Sink) -> None:
+    assert sink.reopens == (sink.name != "wav")
     await sink.aclose()
     await sink.open()
     await sink.write(noise(300))

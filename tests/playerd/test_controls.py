@@ -54,6 +54,17 @@ async def subscribed(client: Client, *events: str) -> None:
     await client.do(messages.PlayerSubscribe(events=events))  # type: ignore[arg-type]
 
 
+def is_whole(heard: bytes, whole: bytes, anew_ms: float) -> bool:
+    """Whether all was heard, and once; with the fade of sound that begins anew inside a segment."""
+    begin = ms_to_samples(anew_ms) * SAMPLE_BYTES
+    fade = ms_to_samples(5) * SAMPLE_BYTES
+    return (
+        len(heard) == len(whole)
+        and heard[:begin] == whole[:begin]
+        and heard[begin + fade :] == whole[begin + fade :]
+    )
+
+
 # --- pause ------------------------------------------------------------------------------------
 
 
@@ -76,13 +87,7 @@ async def test_a_pause_loses_nothing_and_repeats_nothing(
         assert (done.outcome, done.played_ms) == ("finished", 3 * SENTENCE_MS)
         assert trio.current_time() - began == pytest.approx(10 + 3.3, abs=0.01)
     assert client.states() == ["buffering", "playing", "paused", "playing"]
-    # the fade of sound that begins anew inside a segment
-    heard, whole = bytes(sink.pcm), await pcm_of(LONG)
-    begin = ms_to_samples(state.position_ms) * SAMPLE_BYTES
-    fade = ms_to_samples(5) * SAMPLE_BYTES
-    assert len(heard) == len(whole)
-    assert heard[:begin] == whole[:begin]
-    assert heard[begin + fade :] == whole[begin + fade :]
+    assert is_whole(bytes(sink.pcm), await pcm_of(LONG), state.position_ms)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -200,6 +205,110 @@ async def test_a_device_that_is_chosen_in_a_pause_is_there_at_once(
         assert (state.state, state.device) == ("paused", "null")
         await client.do(messages.PlayerResume())
         assert (await client.done(item)).outcome == "finished"
+
+
+async def test_in_a_long_pause_others_may_have_the_device(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Listening()
+    async with reading(settings, sink) as (client, item):
+        await client.do(messages.PlayerPause())
+        await trio.sleep(59.5)
+        assert sink.device == "null"
+        await trio.sleep(1)
+        assert sink.device is None
+        before = await client.status()
+        assert (before.state, before.device, before.depth_ms) == ("paused", "null", 0)
+        await trio.sleep(300)
+        assert (await client.status()).position_ms == before.position_ms
+        assert sink.looked == 1
+        await client.do(messages.PlayerResume())
+        assert (await client.done(item)).outcome == "finished"
+        assert not client.told(messages.Warning)
+        assert sink.looked == 2
+    assert is_whole(bytes(sink.pcm), await pcm_of(LONG), before.position_ms)
+
+
+async def test_every_pause_has_a_minute(settings: Settings, autojump_clock: MockClock) -> None:
+    sink = Listening()
+    async with reading(settings, sink) as (client, _):
+        for _ in range(3):
+            await client.do(messages.PlayerPause())
+            await trio.sleep(30)
+            assert (await client.status()).device == sink.device == "null"
+            await client.do(messages.PlayerSeek(by_ms=100))  # a new order is no new pause
+            await trio.sleep(29)
+            assert sink.device == "null"
+            await client.do(messages.PlayerResume())
+            await trio.sleep(0.2)
+        await client.do(messages.PlayerPause())
+        await trio.sleep(30)
+        await client.do(messages.PlayerSeek(sample=0))
+        await trio.sleep(31)
+        assert sink.device is None
+
+
+async def test_a_text_instead_of_one_that_is_long_paused(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Listening()
+    async with reading(settings, sink) as (client, _):
+        await client.do(messages.PlayerPause())
+        await trio.sleep(100)
+        heard = len(sink.pcm)
+        item = await client.speak("One two.")
+        assert (await client.done(item)).outcome == "finished"
+        assert not client.told(messages.Warning)
+    assert bytes(sink.pcm[heard:]) == await pcm_of("One two.")
+
+
+async def test_a_device_that_went_away_in_a_long_pause(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Listening()
+    async with reading(settings, sink) as (client, item):
+        await client.do(messages.PlayerPause())
+        await trio.sleep(100)
+        sink.plugged = False
+        await trio.sleep(100)
+        await client.do(messages.PlayerResume())
+        state = await client.hear(messages.PlayerState, device=None)
+        assert state.state == "buffering"
+        sink.plugged = True
+        assert (await client.done(item)).outcome == "finished"
+    assert is_whole(bytes(sink.pcm), await pcm_of(LONG), state.position_ms)
+
+
+async def test_another_device_is_chosen_in_a_long_pause(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Listening()
+    async with reading(settings, sink) as (client, item):
+        await client.do(messages.PlayerPause())
+        await trio.sleep(100)
+        await client.do(messages.PlayerConfigure(device="null"))
+        await trio.sleep(1)
+        assert (sink.wanted, sink.device, sink.looked) == ("null", None, 2)
+        state = await client.status()
+        assert state.device == "null"
+        await client.do(messages.PlayerResume())
+        assert (await client.done(item)).outcome == "finished"
+    assert is_whole(bytes(sink.pcm), await pcm_of(LONG), state.position_ms)
+
+
+async def test_what_cannot_be_opened_again_is_not_closed_in_a_long_pause(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    """A file would begin anew."""
+    sink = Listening()
+    sink.reopens = False
+    async with reading(settings, sink) as (client, item):
+        await client.do(messages.PlayerPause())
+        await trio.sleep(300)
+        assert sink.device == "null"
+        await client.do(messages.PlayerResume())
+        assert (await client.done(item)).outcome == "finished"
+        assert sink.looked == 1
 
 
 async def test_a_pause_before_the_first_sound(
