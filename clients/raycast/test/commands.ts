@@ -111,6 +111,6 @@ export class View {
   }
 
   private async loaded() {
-    while (this.root.isLoading) await act(() => new Promise((next) => setTimeout(next, 2)));
+    while (this.root.isLoading) await act(() => new Promise(setImmediate));
   }
 }

@@ -101,9 +101,9 @@ export async function turnsAway(status: number): Promise<string> {
   return await listening(server);
 }
 
-/** The address of something that takes connections and says nothing. */
-export async function saysNothing(): Promise<string> {
-  return await listening(createSocketServer());
+/** The address of something that takes connections, of which it tells, and says nothing. */
+export async function saysNothing(connected: () => void = () => {}): Promise<string> {
+  return await listening(createSocketServer(connected));
 }
 
 /** An address where nobody listens. */
