@@ -22,6 +22,10 @@ if (globalThis.AudioWorkletProcessor) {
     words: [],
     /** What the engine told of words, read by other code than the page's. */
     marks: [],
+    /** What the page told the engine, and when. */
+    sent: [],
+    /** When frames came. */
+    frames: [],
     /** Frames to come that the page shall not get. */
     drop: 0,
     read() {
@@ -41,10 +45,16 @@ if (globalThis.AudioWorkletProcessor) {
       this.addEventListener("message", (event) => {
         const message = typeof event.data === "string" ? JSON.parse(event.data) : undefined;
         if (message?.type === "marks") globalThis.tap.marks.push(...message.words);
+        if (!message) globalThis.tap.frames.push(performance.now());
         if (message || !globalThis.tap.drop) return;
         globalThis.tap.drop -= 1;
         event.stopImmediatePropagation();
       });
+    }
+
+    send(data) {
+      globalThis.tap.sent.push({ ms: performance.now(), ...JSON.parse(data) });
+      super.send(data);
     }
   };
   AudioNode.prototype.connect = function (target, ...rest) {

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from engine.request import VoiceInfo
+from tests.support.access import TOKEN
 from tests.support.tone import ToneVoice
 
 from .browser import Page
@@ -24,9 +25,17 @@ CTRL, META = 2, 4
 SIZES = {"desktop": (1280, 900), "phone": (360, 740)}
 
 
-@pytest.mark.skipif(
+needs_axe = pytest.mark.skipif(
     not AXE.exists(), reason="axe-core is missing; `make test` installs it where it can"
 )
+
+#: a voice of which there is something to remark
+UNREADABLE = VoiceInfo(
+    id="jf_alpha", name="Alpha", lang="ja", unreadable="Japanese cannot be read: Install its extra."
+)
+
+
+@needs_axe
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_there_is_no_barrier(page: Page, size: str, scheme: str) -> None:
@@ -49,6 +58,41 @@ async def test_there_is_no_barrier(page: Page, size: str, scheme: str) -> None:
         await page.says("#notice-text", "There is no text yet.")
         await _no_finding(page)
         assert not page.complaints
+
+
+@needs_axe
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+async def test_there_is_no_barrier_in_what_shows_seldom(page: Page, size: str, scheme: str) -> None:
+    """The form for the token, with what was wrong about one; the hint, and what is told of a voice."""
+    width, height = SIZES[size]
+    voice = ToneVoice()
+    voice.voices = (UNREADABLE,)  # type: ignore[assignment]
+    seen = (
+        "['#unlock', '#notice', '#hint', '#voice-remark']"
+        ".map((one) => document.querySelector(one).checkVisibility())"
+    )
+    async with staged(voice, host="0.0.0.0", token=TOKEN) as stage:
+        await page.looks(width=width, height=height, scheme=scheme)
+        await page.go(stage.url)
+        await page.says("#connection", "Needs the token")
+        await _unlock(page, "this is not the right one")
+        await page.says("#notice-text", "The token is wrong")
+        await page.evaluate(f"{AXE.read_text()}; 0")
+        assert await page.evaluate(seen) == [True, True, False, False]
+        await _no_finding(page)
+        await _unlock(page, TOKEN)
+        await page.says("#connection", "Connected")
+        await page.says("#voice-remark", "Install")
+        await page.evaluate("document.querySelector('#speak').click()")
+        await page.until("!document.querySelector('#hint').hidden")
+        assert await page.evaluate(seen) == [False, False, True, True]
+        await _no_finding(page)
+
+
+async def _unlock(page: Page, token: str) -> None:
+    """By a script: a click of the user's would let the sound out, and there were no hint."""
+    await page.fill("#token", token)
+    await page.evaluate("document.querySelector('#unlock').requestSubmit()")
 
 
 async def _no_finding(page: Page) -> None:
@@ -118,6 +162,51 @@ async def test_nothing_sticks_out(page: Page, width: int) -> None:
             "[...document.querySelectorAll('.sheet *')].map((e) => e.getBoundingClientRect().right)"
         )
         assert await page.evaluate(f"Math.max(...{edges})") <= width
+
+
+#: controls and texts that are cut off, or lie over one another
+CROWDED = """
+(() => {
+  const shown = [...document.querySelectorAll(".top > *, .transport > *, .field, .measures > *, .caption > *")]
+    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().width);
+  const found = shown.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML);
+  for (const one of shown) {
+    const box = one.getBoundingClientRect();
+    for (const other of shown) {
+      const its = other.getBoundingClientRect();
+      const over = Math.min(box.right, its.right) - Math.max(box.left, its.left) > 1
+        && Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top) > 1;
+      if (one !== other && over) found.push(`${one.outerHTML} over ${other.outerHTML}`);
+    }
+  }
+  return found;
+})()
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "letters"), [(640, 400, 100), (1280, 800, 200), (360, 740, 200)]
+)
+async def test_twice_as_large_it_can_be_read_and_used(
+    page: Page, width: int, height: int, letters: int
+) -> None:
+    """A window of 1280 pixels at 200 %, and letters of twice the size, also on a phone."""
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        await page.looks(width=width, height=height, scheme="light", scale=2)
+        await page.go(stage.url)
+        await page.evaluate(f"document.documentElement.style.fontSize = '{letters}%'")
+        await page.says("#connection", "Connected")
+        await page.until("document.querySelectorAll('#voice option').length")
+        await page.fill("#text", "One two three four. " * 20)
+        for control in ("#speak", "#pause"):
+            await page.click(control)
+            await page.until("!document.querySelector('#pause').disabled")
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+            assert await page.evaluate(CROWDED) == []
+        await page.says("#status", "Paused")
+        await page.click("#stop")
+        await page.says("#status", "Stopped")
+        assert not page.complaints
 
 
 #: the colours of the dot at the top: connected, and not any more
@@ -229,6 +318,41 @@ async def test_what_the_user_wants_of_colours_and_motion(page: Page) -> None:
         (lost, _), *_ = await page.evaluate(drawn)
     assert calm != lost
     assert min(_contrast(off, knob), _contrast(on, knob_on)) >= 3
+
+
+async def test_the_word_that_is_heard_stands_out_in_the_systems_colours(page: Page) -> None:
+    """On a picture: what a style asks for is not what is drawn then."""
+    async with staged(ToneVoice(rtf=0.2)) as stage:
+        features = [{"name": "forced-colors", "value": "active"}]
+        await page.ask("Emulation.setEmulatedMedia", features=features)
+        await opened(stage, page)
+        await page.fill("#text", "Meanwhile somebody whispers nothing. " * 5)
+        await page.click("#speak")
+        await page.until("tap.words.length > 1")
+        await page.click("#pause")
+        await page.says("#status", "Paused")
+        box = await page.evaluate(
+            "(({ x, y, width, height }) => [x, y, width, height])"
+            "([...CSS.highlights.get('word')][0].getBoundingClientRect())"
+        )
+        left, top, width, height = (round(value) for value in box)
+        seen = _pixels(await page.picture())
+    word = seen[top : top + height, left : left + width].reshape(-1, 3)
+    sheet = seen[top : top + height, :left].reshape(-1, 3)
+    behind, before = (_most(pixels) for pixels in (word, sheet))
+    assert _contrast(behind, before) >= 3, "where it is"
+    letters = max(_contrast(behind, _css(pixel)) for pixel in np.unique(word, axis=0))
+    assert letters >= 4.5, "what it is"
+
+
+def _css(pixel: npt.NDArray[np.uint8]) -> str:
+    return f"rgb({', '.join(map(str, pixel.tolist()))})"
+
+
+def _most(pixels: npt.NDArray[np.uint8]) -> str:
+    """The colour that most of them have."""
+    colours, counts = np.unique(pixels, axis=0, return_counts=True)
+    return _css(colours[counts.argmax()])
 
 
 async def test_the_place_that_is_read_stays_in_sight(page: Page) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import trio
 
 from engine.audio import SAMPLE_RATE
-from engine.request import Frame
+from engine.request import Frame, VoiceInfo
 from engine.service import KokoroService
-from tests.support.tone import ToneVoice
+from tests.support.tone import WORD_MS, ToneVoice
 
 from .browser import Json, Page
 from .stage import Samples, floats, holes, opened, reading, staged
@@ -70,6 +70,69 @@ def _were_marked_in_time(
         assert abs(seen["time"] - due_s) < 0.1, (seen, mark, due_s)
         shown = units[2 * seen["from"] : 2 * seen["to"]].decode("utf-16-le")
         assert shown == text[mark["char_start"] : mark["char_end"]]
+
+
+#: notes when the page was asked to speak, and when it said how long the first sound took
+WATCH = """
+(() => {
+  globalThis.seen = {};
+  const speak = document.querySelector("#speak");
+  speak.addEventListener("click", () => (seen.asked = performance.now()), { capture: true });
+  new MutationObserver(() => (seen.told = performance.now())).observe(
+    document.querySelector("#first-sound"), { childList: true },
+  );
+})()
+"""
+
+
+async def test_the_numbers_are_those_of_the_text_that_is_heard(page: Page) -> None:
+    async with staged(ToneVoice(rtf=0.25)) as stage:
+        await opened(stage, page)
+        await page.evaluate(WATCH)
+        for text in ("One two.", "Three four."):
+            await page.fill("#text", text)
+            await page.evaluate("tap.sent.length = tap.frames.length = 0")
+            await page.click("#speak")
+            await page.says("#status", "Finished")
+            first_ms = int((await page.text("#first-sound")).removesuffix(" ms"))
+            asked, sent, came, told, latency = await page.evaluate(
+                "[seen.asked, tap.sent.find(({ type }) => type === 'speak').ms, tap.frames[0],"
+                " seen.told, 1000 * tap.context.outputLatency]"
+            )
+            assert came - sent - 1 < first_ms < told + latency - asked + 1
+            assert first_ms >= 0.25 * 2 * WORD_MS
+            assert await page.text("#rtf") == "0.25"
+            await page.click("#edit")
+        assert not page.complaints
+
+
+async def test_voice_and_speed_count_from_the_next_sentence_on(page: Page) -> None:
+    """A voice with a speed of its own brings that along; another one goes back to what was wished."""
+    voice = ToneVoice(rtf=0.9)
+    heart, fable = ToneVoice.voices
+    own = VoiceInfo(id=fable.id, name=fable.name, lang=fable.lang, speed=2)
+    voice.voices = (heart, own)
+    lasts = f"tap.marks.at(-1).samples === {WORD_MS * 24} / %s"
+    async with staged(voice) as stage:
+        await opened(stage, page)
+        await page.fill("#text", TONES * 10)
+        await page.click("#speak")
+        await page.until("tap.words.length > 0")
+        await page.says("#status", "Heart")
+        assert await page.evaluate(lasts % 1)
+        await page.fill("#voice", own.id)
+        assert await page.text("#speed-shown") == "2.00×"
+        await page.says("#status", "Fable")
+        await page.until(lasts % 2)
+        await page.fill("#speed", "1.25")
+        await page.until(lasts % 1.25)
+        told = await page.evaluate("tap.sent.filter(({ type }) => type === 'configure')")
+        assert [(one["voice"], one["speed"]) for one in told] == [(own.id, 2), (own.id, 1.25)]
+        await page.fill("#voice", heart.id)
+        assert await page.text("#speed-shown") == "1.25×"
+        await page.click("#stop")
+        await page.says("#status", "Stopped")
+        assert not page.complaints
 
 
 async def test_stop_is_silence_and_does_not_click(page: Page) -> None:

@@ -187,12 +187,12 @@ export class Hearing {
   #reported() {
     const stream = this.current;
     if (!stream) return;
-    const { state, underruns, begun } = this.#playback;
+    const { state, underruns } = this.#playback;
     this.underruns += underruns - this.#counted;
     this.#counted = underruns;
-    if (begun && this.firstSoundMs === undefined && stream.speech) {
-      const heardAt = performance.now() + this.#playback.latency * 1000;
-      this.firstSoundMs = heardAt - stream.speech.asked;
+    // Told when the first sample goes out; later reports have played more.
+    if (state === "playing" && this.firstSoundMs === undefined && stream.speech) {
+      this.firstSoundMs = this.#playback.nextHeardAt - stream.speech.asked;
     }
     this.#place.tell(this.current, this.#paused);
     if (state === "drained") this.#drained(stream);

@@ -55,6 +55,8 @@ let broken = "";
 let ended = "";
 /** Whether the text is being written: nothing takes it away then. */
 let editing = false;
+/** The speed that the listener set, now or at an earlier visit; 0: none. */
+let wishedSpeed = Number(remembered("speed"));
 
 // --- what the listener is told ------------------------------------------------------------------------
 
@@ -181,6 +183,12 @@ function voices() {
     }),
   );
   remark();
+  if (!wishedSpeed) setSpeed(ownSpeed());
+}
+
+/** What the engine speaks the chosen voice at, if nobody wishes another speed. */
+function ownSpeed() {
+  return session.voices.find((one) => one.id === voice.value)?.speed ?? 1;
 }
 
 /** Says what stands in the way of a voice. */
@@ -356,13 +364,15 @@ function listenToControls() {
   text.addEventListener("input", () => (editing = true));
   voice.addEventListener("change", () => {
     remember("voice", voice.value);
-    const own = session.voices.find((one) => one.id === voice.value)?.speed;
-    if (own) setSpeed(own);
+    const own = ownSpeed();
+    // A voice that has a speed of its own comes with it; all others have the one that was wished.
+    setSpeed(own === 1 ? wishedSpeed || 1 : own);
     remark();
     session.configure(manner());
   });
   speed.addEventListener("input", () => setSpeed(Number(speed.value)));
   speed.addEventListener("change", () => {
+    wishedSpeed = Number(speed.value);
     remember("speed", speed.value);
     session.configure(manner());
   });
@@ -404,7 +414,7 @@ async function start() {
     update();
   };
   text.value ||= SAMPLE_TEXT;
-  setSpeed(Number(remembered("speed")) || 1);
+  setSpeed(wishedSpeed || 1);
   listenToControls();
   for (const control of [button("speak"), button("type"), listen]) control.disabled = false;
   const obstacle = Playback.obstacle();

@@ -139,6 +139,12 @@ export class Playback {
     return this.#context?.outputLatency || this.#context?.baseLatency || 0;
   }
 
+  /** When what the last report called the next sample is heard, by performance.now(). */
+  get nextHeardAt() {
+    const since = (this.#context?.currentTime ?? 0) - this.#report.time;
+    return performance.now() + (this.latency - since) * 1000;
+  }
+
   /** The sample of the stream that is heard now; never one before what was told already. */
   get heard() {
     const behind = this.state === "playing" ? this.latency * SAMPLE_RATE : 0;

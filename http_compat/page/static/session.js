@@ -173,13 +173,10 @@ export class Session {
    * @param {{voice: string, speed: number}} manner
    */
   configure({ voice, speed }) {
-    const { speech } = this.#speaking;
+    const { speech, stream } = this.#speaking;
     if (!speech || this.activity === "idle") return;
     Object.assign(speech, { voice, speed });
-    const stream = this.current;
-    if (stream?.own && !stream.complete) {
-      this.#connection.attempt({ type: "configure", stream: stream.number, voice, speed });
-    }
+    if (stream && !stream.complete) this.#speaking.configure(stream);
   }
 
   /**

@@ -19,7 +19,7 @@ const LEAVES_MS = 1_500;
 
 /**
  * A request for a stream.
- * @typedef {{speech: Speech, from: number, whole: boolean, stream?: Stream}} Begun
+ * @typedef {{speech: Speech, from: number, whole: boolean, voice: string, speed: number, stream?: Stream}} Begun
  */
 
 export class Speaking {
@@ -90,16 +90,17 @@ export class Speaking {
     this.#from = from;
     this.onchange();
     const whole = speech.complete && speech.text.length - from <= WHOLE;
-    const manner = { voice: speech.voice, speed: speech.speed, marks: true };
+    const { voice, speed } = speech;
     const text = whole ? { type: "speak", text: speech.text.slice(from) } : { type: "open" };
     // What is told of the stream may come before the answer; it is known by its key.
     this.#keys += 1;
     const key = `${PAGE}${this.#keys}`;
     /** @type {Begun} */
-    const begun = { speech, from, whole };
+    const begun = { speech, from, whole, voice, speed };
     this.#begun.set(key, begun);
     try {
-      const { stream: number } = await this.#connection.ask({ ...text, ...manner, key });
+      const message = { ...text, voice, speed, marks: true, key };
+      const { stream: number } = await this.#connection.ask(message);
       const stream = begun.stream ?? this.#adopt(number, begun);
       if (this.speech !== speech) {
         this.cancel(stream); // stopped meanwhile
@@ -149,7 +150,18 @@ export class Speaking {
     speech.sent = whole ? speech.text.length : from;
     begun.stream = stream;
     this.#streams.set(number, stream);
+    if (speech.voice !== begun.voice || speech.speed !== begun.speed) this.configure(stream);
     return stream;
+  }
+
+  /**
+   * Has the rest of a stream of ours spoken as its speech is to be by now.
+   * @param {Stream} stream
+   */
+  configure(stream) {
+    const { voice, speed } = /** @type {Speech} */ (stream.speech);
+    const message = { type: "configure", stream: stream.number, voice, speed };
+    this.#connection.attempt(message, () => Object.assign(stream, { voice, speed }));
   }
 
   /**
