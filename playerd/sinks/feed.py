@@ -53,6 +53,7 @@ class Feed:
         faded: how many frames of the ring the last fade had.
         lead_in_frames: set by the Trio side before a start: so much silence comes before all else;
             counted down by the audio thread.
+        ran_dry: the device has played all it had since it was started, or may have.
         given_up: set by the Trio side when nothing of it is to be heard any more.
         ended: the stream stopped by itself.
         waits: how often so far the device had played all it had before we gave it the next block,
@@ -79,6 +80,7 @@ class Feed:
         self.fade_by_s: float | None = None
         self.faded = 0
         self.lead_in_frames = 0
+        self.ran_dry = False
         self.given_up = False
         self.ended = False
         self.waits = 0
@@ -104,7 +106,7 @@ class Feed:
         """The device is about to be started; all that it was handed before has left it."""
         self.mark = self.mark_before = (self.mark[0], 0.0)
         self.called_s = 0.0
-        self.silent = self.ended = False
+        self.silent = self.ended = self.ran_dry = False
         self._last, self._decay, self._stood_still = 0, b"", False
         self._doubt_until_s, self._again = 0.0, b""
         self._doubted.clear()
@@ -134,6 +136,7 @@ class Feed:
             late, empty = late_s > 2 * block_s, delay_s < block_s
             self._doubt(now_s, late=late, empty=empty, dry=dry)
             self._stood_still |= anew
+            self.ran_dry |= anew or dry
             if self._stood_still:
                 # Measured: a server that did not answer for a while may say 0 for seconds; and the
                 # end of speech would be aborted while it is still in the device.
@@ -151,6 +154,11 @@ class Feed:
         these, and says so with the one that it asks for next, usually some milliseconds later. One
         that was late and is told of at once was not dropped, nor was what it took while it still had
         something.
+
+        So nothing is lost and nothing heard twice, if the device was started since it ran dry last. It
+        may keep up to a block then, unheard; if it runs dry again (measured: after some ten times, and
+        each time from then on), it drops that, and not all of what it took. Then as much is lost, and
+        as much is heard twice, but never more than a block. So it is to be started anew soon.
         """
         lost = b"".join(self._doubted)
         # If it is late once more, it may have played them meanwhile and have run dry again.

@@ -156,9 +156,12 @@ class PortAudioSink:
     async def write(self, pcm: bytes) -> None:
         """See `Sink`."""
         self._check()
-        if self._output.running and self._is_due and not is_audible(pcm):
+        due = self._is_due or self._feed.ran_dry
+        if self._output.running and due and not is_audible(pcm):
             try:
-                await self.drain()  # nobody hears it: the next start is with another stream
+                await (
+                    self.drain()
+                )  # nobody hears it: the next start is with another stream, or anew
             except DeviceUnavailable:
                 self._unheard.add(pcm, self._heard_position(self._feed.called_s))
                 raise

@@ -133,6 +133,7 @@ class Stream:
         self._options = options
         self.latency: float = options["latency"]
         self.started = self.closed = self.hanging = False
+        self.starts = 0
         self.suspended = False  # asks for what it can hold, and then for nothing
         self.heard = bytearray()  # what has left it
         self.holds: list[bytes] = []
@@ -143,6 +144,7 @@ class Stream:
             self._library.hang(self)
         assert not self.started
         self.started = True
+        self.starts += 1
         for _ in range(round(self.latency / BLOCK_S) + 1):
             self._ask()
 
@@ -692,6 +694,29 @@ async def test_two_troubles_make_it_deeper_at_the_next_start(
     library.sounding.starve()
     await machine.drain()
     assert sink.underruns == 3, "they are counted over all that was open"
+
+
+@pytest.mark.parametrize("starved", [0, 1])
+async def test_a_device_that_ran_dry_is_started_anew_in_the_next_silence(
+    library: Library, mock_clock: MockClock, starved: int
+) -> None:
+    """The next time it would drop something else than it says."""
+    sink = PortAudioSink()
+    machine = Machine(library, sink)
+    await _playing(machine, noise(300))
+    (stream,) = library.streams
+    for _ in range(starved):
+        stream.starve()
+    await machine.run(0.1)
+    assert stream.starts == 1
+    for _ in range(2):
+        await machine.write(bytes(2 * ms_to_samples(300)))
+        await machine.write(noise(300))
+        assert stream.starts == 1 + starved
+    await machine.drain()
+    assert library.streams == [stream]
+    assert sound(stream).endswith(2 * noise(300))
+    assert sink.depth_ms == 60
 
 
 # --- what the device does not take ------------------------------------------------------------
