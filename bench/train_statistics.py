@@ -52,7 +52,9 @@ class Maker:
     def __init__(self, threads: int) -> None:
         settings = config.load().settings
         found = self.assets = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir)
-        built = build.ensure(found.model, found.sha256, settings.cache_dir, lambda *_: None)
+        built = self.built = build.ensure(
+            found.model, found.sha256, settings.cache_dir, lambda *_: None
+        )
         self.acoustic = Acoustic(built.part("acoustic"), threads)
         self.vocoder = Vocoder(built.part("stage_one"), built.part("stage_two"), threads)
         self.voices = Voices(found.voices)
