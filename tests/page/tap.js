@@ -73,11 +73,18 @@ if (globalThis.AudioWorkletProcessor) {
     connect.call(tapping, target); // silence: its output is never written
     globalThis.tap.context = context;
   }
+  /** Where a place is in all of the text, which is in several nodes. */
+  function offset(node, within) {
+    for (let one = node.previousSibling; one; one = one.previousSibling) within += one.length;
+    return within;
+  }
   Highlight.prototype.add = function (range) {
-    if (CSS.highlights.get("word") === this) {
+    if (globalThis.tap.context && CSS.highlights.get("word") === this) {
       const { currentTime, outputLatency } = globalThis.tap.context;
       const seen = { time: currentTime, latency: outputLatency };
-      globalThis.tap.words.push({ ...seen, from: range.startOffset, to: range.endOffset });
+      const from = offset(range.startContainer, range.startOffset);
+      const to = offset(range.endContainer, range.endOffset);
+      globalThis.tap.words.push({ ...seen, from, to });
     }
     return add.call(this, range);
   };

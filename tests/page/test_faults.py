@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.http_compat.program import live
@@ -63,22 +65,36 @@ async def test_an_engine_that_wants_its_token(page: Page) -> None:
         assert TOKEN not in await page.evaluate("document.body.innerHTML")
 
 
+PASTE = """
+(() => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", %s);
+  const text = document.querySelector("#text");
+  text.select();
+  text.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+})()
+"""
+
+
 async def test_200000_characters(page: Page) -> None:
-    """Go to the engine piece by piece, as they are needed."""
-    text = ("Seven words are said in this sentence. " * 6000)[:200_000]
+    """Are pasted, and go to the engine piece by piece, as they are needed."""
+    text = ("Seven words \U0001f600 are said in this sentence. " * 5000)[:200_000]
+    units = len(text.encode("utf-16-le")) // 2
     async with staged() as stage:
         await opened(stage, page)
-        await page.fill("#text", text)
+        await page.evaluate(PASTE % json.dumps(text))
         await page.click("#speak")
         await page.says("#status", "Reading")
-        assert (
-            await page.evaluate("document.querySelector('#reading').textContent.length") == 200_000
-        )
+        shown = "document.querySelector('#reading').textContent.length"
+        assert await page.evaluate(shown) == units
         (stream,) = stage.engine.streams.live
         assert stream.awaits_text
         await page.until("parseInt(document.querySelector('#buffered').textContent) > 20000")
         await page.click("#stop")
         await page.says("#status", "Stopped")
+        await page.click("#edit")
+        kept = "(({ value, selectionStart }) => [value, selectionStart])(document.querySelector('#text'))"
+        assert await page.evaluate(kept) == [text, units]
         await speaks(page)
         assert not page.complaints
 

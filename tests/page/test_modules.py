@@ -162,6 +162,51 @@ async def test_a_page_that_came_by_https_goes_to_the_engine_by_wss(page: Page) -
     assert found == ["ws://tts.example:8881/", "wss://tts.example:8881/"]
 
 
+#: shows each text as it grows, marks places in it; gives what is wrong
+READ = """
+import("/page/reader.js").then(({ Reader }) => {
+  const wrong = [];
+  const element = document.createElement("div");
+  document.body.append(element);
+  const reader = new Reader(element);
+  for (const [pieces, places] of %s) {
+    let text = "";
+    reader.show("");
+    for (const piece of pieces) {
+      const said = text += piece;
+      reader.show(said);
+      const parts = [...element.childNodes].map((node) => node.data);
+      if (parts.join("") !== said) wrong.push(`shown: ${parts.join("|")}`);
+      if (parts.some((part) => part.length > 1000 || !part.isWellFormed())) wrong.push("parts");
+      for (const [from, to] of places) {
+        reader.mark({ from, to }, { from, to });
+        for (const mark of ["segment", "word"]) {
+          const marked = [...CSS.highlights.get(mark)].map(String);
+          if (said && marked[0] !== said.slice(from, to)) wrong.push(`${mark} ${from} ${to}: ${marked}`);
+        }
+      }
+      reader.mark();
+    }
+  }
+  return wrong;
+})
+"""
+
+
+async def test_a_text_of_any_length_is_shown_and_marked_as_it_grows(page: Page) -> None:
+    """In nodes that are short: the time that Chromium takes for a long one is its square."""
+    chance = random.Random(8)
+    tests = []
+    for signs in ("abc \U0001f600\n", "\U0001f600\U0001f680", "\u4f60", "a "):
+        for sizes in ([1], [30] * 70, [5_000], [900, 900, 20], [0, 2_500, 1, 1_000]):
+            pieces = ["".join(chance.choices(signs, k=size)) for size in sizes]
+            places = sorted(chance.sample(range(5_100), 6))
+            tests.append((pieces, [*zip(places[::2], places[1::2], strict=True), (0, 9_999)]))
+    async with staged() as stage:
+        await page.go(stage.url)
+        assert await page.evaluate(READ % json.dumps(tests)) == []
+
+
 FED = """
 import("/page/connection.js").then(async ({ Refused }) => {
   const { Feeder } = await import("/page/feeder.js");

@@ -157,7 +157,12 @@ async def test_stop_is_silence_and_does_not_click(page: Page) -> None:
         assert not page.complaints
 
 
-async def test_a_pause_loses_nothing(page: Page) -> None:
+#: a machine that is busy with something else may be too slow, which is not what is asked
+TRIES = 4
+
+
+async def _with_a_pause(page: Page) -> tuple[Samples, Samples, bool]:
+    """What came out, what was made, and whether it came in time."""
     async with staged() as stage:
         tap, heard = await reading(stage, page, TONES)
         await page.click("#pause")
@@ -168,7 +173,14 @@ async def test_a_pause_loses_nothing(page: Page) -> None:
         await page.click("#pause")
         await page.says("#status", "Finished")
         out, _ = await tap.samples()
-    whole = floats(heard[1])
+        return out, floats(heard[1]), await page.text("#underruns") == "0"
+
+
+async def test_a_pause_loses_nothing(page: Page) -> None:
+    for _ in range(TRIES):
+        out, whole, in_time = await _with_a_pause(page)
+        if in_time:
+            break
     silence = max(_silences(out), key=len)
     assert len(silence) >= 0.4 * SAMPLE_RATE
     # 5 ms fade out before the silence and the same 5 ms fade in behind it; around these it is as made.

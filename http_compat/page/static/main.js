@@ -17,6 +17,12 @@ This page plays what the engine makes, the moment it is made. Every word is mark
 the numbers below say how far the sound is ahead of you.`;
 
 /**
+ * A longer text is put into its field by us, when it is pasted and before it is shown again: what the
+ * browser itself inserts takes Chromium the square of its length to draw. It cannot be undone then.
+ */
+const LONG = 50_000;
+
+/**
  * @template {HTMLElement} T
  * @param {string} id
  * @param {new () => T} kind
@@ -212,6 +218,12 @@ function read() {
 function edit() {
   editing = true;
   ended = "";
+  if (text.hidden && text.value.length > LONG) {
+    const { value, selectionStart, selectionEnd } = text;
+    text.value = "";
+    text.value = value;
+    text.setSelectionRange(selectionStart, selectionEnd);
+  }
   text.hidden = false;
   reading.hidden = true;
   text.focus();
@@ -299,6 +311,15 @@ function stop() {
   session.stop();
 }
 
+/** @param {ClipboardEvent} event */
+function paste(event) {
+  const pasted = event.clipboardData?.getData("text/plain") ?? "";
+  if (pasted.length <= LONG) return;
+  event.preventDefault();
+  text.setRangeText(pasted, text.selectionStart, text.selectionEnd, "end");
+  editing = true;
+}
+
 function pause() {
   if (session.activity === "paused") session.resume();
   else session.pause();
@@ -362,6 +383,7 @@ function listenToControls() {
   listen.addEventListener("change", () => void listenToAll());
   document.addEventListener("keydown", key);
   text.addEventListener("input", () => (editing = true));
+  text.addEventListener("paste", paste);
   voice.addEventListener("change", () => {
     remember("voice", voice.value);
     const own = ownSpeed();

@@ -1,13 +1,23 @@
 // The text that is read, with the sentence and the word that are heard marked.
 //
-// The text is one node, and the marks are ranges over it (the CSS Custom Highlight API): a text of a
-// million characters costs nothing more, and a screen reader is not told of every word.
+// The marks are ranges over the text (the CSS Custom Highlight API): it costs nothing more however many
+// words there are, and a screen reader is not told of every one.
 
 /** @typedef {import("./stream.js").Place} Place */
 
+/**
+ * UTF-16 units of a text node at most. For each line Chromium looks through all of its node that is drawn in
+ * another font, so a paragraph of 100,000 characters with emoji took two seconds as one node.
+ */
+const NODE = 1_000;
+
 export class Reader {
   #element;
-  #node = document.createTextNode("");
+  #shown = "";
+  /** @type {Text[]} */
+  #nodes = [];
+  /** Where each node begins in the text. @type {number[]} */
+  #starts = [];
   #segment;
   #word;
   #marked = "";
@@ -15,7 +25,6 @@ export class Reader {
   /** @param {HTMLElement} element that scrolls */
   constructor(element) {
     this.#element = element;
-    element.replaceChildren(this.#node);
     this.#segment = highlight("segment");
     this.#word = highlight("word");
   }
@@ -25,16 +34,37 @@ export class Reader {
    * @param {string} text
    */
   show(text) {
-    const shown = this.#node.data;
+    const shown = this.#shown;
     if (text === shown) return;
+    this.#shown = text;
     // A text that grows keeps its marks, and where it is scrolled to.
     if (shown && text.startsWith(shown)) {
-      this.#node.appendData(text.slice(shown.length));
+      this.#append(text.slice(shown.length));
       return;
     }
     this.mark();
-    this.#node.data = text;
+    this.#nodes = [];
+    this.#starts = [];
+    this.#element.replaceChildren();
+    this.#append(text);
     this.#element.scrollTop = 0;
+  }
+
+  /** @param {string} added to what is shown */
+  #append(added) {
+    const last = this.#nodes.at(-1);
+    if (last && last.length + added.length <= NODE) {
+      last.appendData(added);
+      return;
+    }
+    let start = last ? /** @type {number} */ (this.#starts.at(-1)) + last.length : 0;
+    for (const part of parts(added)) {
+      const node = document.createTextNode(part);
+      this.#nodes.push(node);
+      this.#starts.push(start);
+      this.#element.append(node);
+      start += part.length;
+    }
   }
 
   /**
@@ -59,13 +89,23 @@ export class Reader {
    */
   #set(mark, place) {
     mark?.clear();
-    if (!place) return undefined;
+    if (!place || !this.#nodes.length) return undefined;
     const range = document.createRange();
-    const length = this.#node.length;
-    range.setStart(this.#node, Math.min(place.from, length));
-    range.setEnd(this.#node, Math.min(place.to, length));
+    range.setStart(...this.#at(place.from));
+    range.setEnd(...this.#at(place.to));
     mark?.add(range);
     return range;
+  }
+
+  /**
+   * @param {number} offset in the text; one behind its end counts as the end
+   * @returns {[Text, number]} the node, and the offset in that
+   */
+  #at(offset) {
+    const behind = this.#starts.findIndex((start) => start > offset);
+    const at = (behind < 0 ? this.#nodes.length : behind) - 1;
+    const node = this.#nodes[at];
+    return [node, Math.min(offset - this.#starts[at], node.length)];
   }
 
   /** @param {Range} range */
@@ -75,6 +115,24 @@ export class Reader {
     const line = box.height ? Math.min(box.height, 48) : 0;
     if (!line || (box.top >= frame.top && box.top + 2 * line <= frame.bottom)) return;
     this.#element.scrollTop += box.top - frame.top - frame.height / 3;
+  }
+}
+
+/**
+ * Cuts a text for nodes: behind spaces, where there are any, and in no surrogate pair.
+ * @param {string} text
+ * @returns {Generator<string>}
+ */
+function* parts(text) {
+  for (let from = 0; from < text.length; ) {
+    let part = text.slice(from, from + NODE);
+    if (from + NODE < text.length) {
+      const space = Math.max(part.lastIndexOf(" "), part.lastIndexOf("\n"));
+      if (space >= 0) part = part.slice(0, space + 1);
+      else if (!part.isWellFormed()) part = part.slice(0, -1);
+    }
+    yield part;
+    from += part.length;
   }
 }
 
