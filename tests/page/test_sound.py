@@ -58,6 +58,37 @@ async def test_the_samples_of_the_real_engine_reach_the_device_as_they_are(
         assert not page.complaints
 
 
+#: text, what is told, the words that are spoken, and the direction
+OTHERS = (
+    ("\U0001f600\U0001f680 \U0001f44d\U0001f3fd", "nothing that can be spoken", [], "ltr"),
+    ("\u0645\u0631\u062d\u0628\u0627 \u0628\u0643.", "no voice can read", [], "rtl"),
+    ("\u05e9\u05dc\u05d5\u05dd: peace \U0001f54a", "hold nothing", ["peace"], "rtl"),
+)
+
+
+async def test_what_the_real_engine_cannot_speak_is_told(
+    page: Page, real_service: KokoroService
+) -> None:
+    """Emoji alone, and scripts that no voice reads; in a text that has more, the rest is spoken."""
+    async with staged(speak=real_service, patience_s=120) as stage:
+        await opened(stage, page)
+        for text, told, words, direction in OTHERS:
+            await page.evaluate("tap.words.length = 0")
+            await page.fill("#text", text)
+            await page.click("#speak")
+            await page.says("#notice-text", told)
+            await page.until("document.querySelector('#stop').disabled")
+            assert await page.text("#status") == ("Finished." if words else "Ready")
+            style = "getComputedStyle(document.querySelector('#reading')).direction"
+            assert await page.evaluate(style) == direction
+            units = text.encode("utf-16-le")
+            marked = await page.evaluate("tap.words.map(({ from, to }) => [2 * from, 2 * to])")
+            found = [units[begin:end].decode("utf-16-le") for begin, end in marked]
+            assert [word.strip(".") for word in found] == words
+            await page.click("#edit")
+        assert not page.complaints
+
+
 def _were_marked_in_time(
     words: list[Json], marks: list[Json], text: str, began: int, missing: list[tuple[int, int]]
 ) -> None:
