@@ -197,7 +197,7 @@ async def test_a_text_of_any_length_is_shown_and_marked_as_it_grows(page: Page) 
     """In nodes that are short: the time that Chromium takes for a long one is its square."""
     chance = random.Random(8)
     tests = []
-    for signs in ("abc \U0001f600\n", "\U0001f600\U0001f680", "\u4f60", "a "):
+    for signs in ("abc \U0001f600\n", "\U0001f600\u4f60", "\u4f60", "a "):
         for sizes in ([1], [30] * 70, [5_000], [900, 900, 20], [0, 2_500, 1, 1_000]):
             pieces = ["".join(chance.choices(signs, k=size)) for size in sizes]
             places = sorted(chance.sample(range(5_100), 6))
