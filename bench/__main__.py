@@ -12,8 +12,8 @@ import pkgutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,9 @@ import typer
 from msgspec import to_builtins
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table
 
-from bench import kept, machine, ratios, scenarios, summary
-from bench.report import Options, Report, Row, cell
+from bench import kept, machine, ratios, scenarios, shown, summary, tune
+from bench.report import Options, cell
 from bench.summary import Finished
 from engine import config, process
 from engine.errors import EngineError, InvalidRequest, SetupError
@@ -52,6 +51,7 @@ class _Commands(typer.core.TyperGroup):
 
 
 app = typer.Typer(cls=_Commands, add_completion=False, pretty_exceptions_enable=False)
+app.command("tune")(tune.main)
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def compare(
         rows = ratios.compared(kept.read(one).ratios, kept.read(other).ratios)
         if not rows:
             raise InvalidRequest(f"{one} and {other} have no ratio in common.")
-        Console().print(_table(rows, long_names=True))
+        Console().print(shown.table(rows, long_names=True))
 
 
 @app.command()
@@ -193,8 +193,8 @@ def _finished(console: Console, run: str, name: str, options: Options) -> Finish
         traceback.print_exc()
         return Finished(name, about, failure=f"It has a fault: {type(error).__name__}.")
     took_s = time.monotonic() - began_s
-    _show(console, name, about, report)
-    plot = _drawn(report, f"{name}-{run}")
+    shown.show(console, name, about, report)
+    plot = shown.drawn(report, f"{name}-{run}")
     file = kept.keep(
         name,
         run,
@@ -217,40 +217,6 @@ def _finished(console: Console, run: str, name: str, options: Options) -> Finish
 
 def _tell(status: Status, name: str, doing: str) -> None:
     status.update(f"{name}: {doing}")
-
-
-def _drawn(report: Report, stem: str) -> str | None:
-    """Draws the plot beside the report; gives the name of the one that it shows."""
-    if report.plot is None:
-        return None
-    kept.FOLDER.mkdir(exist_ok=True)
-    with suppress(SetupError):  # without matplotlib there are still tables
-        for suffix in (".png", ".svg"):
-            report.plot(kept.FOLDER / f"{stem}{suffix}")
-        return f"{stem}.svg"
-    return None
-
-
-def _show(console: Console, name: str, about: str, report: Report) -> None:
-    console.rule(name)
-    console.print(about, highlight=False)
-    if report.rows:
-        console.print(_table(report.rows))
-    for note in report.notes:
-        console.print(note, highlight=False)
-    shown = report.document.get("machine", {})
-    told = ", ".join(f"{key} {value}" for key, value in shown.items() if key != "engines")
-    console.print(told, style="dim", markup=False, highlight=False)
-
-
-def _table(rows: Sequence[Row], *, long_names: bool = False) -> Table:
-    """The rows; if names are long they are what is broken, and nothing else."""
-    table = Table()
-    for number, key in enumerate(rows[0]):
-        table.add_column(key.replace("_", "\n"), no_wrap=(number == 0) != long_names)
-    for row in rows:
-        table.add_row(*(cell(value) for value in row.values()))
-    return table
 
 
 if __name__ == "__main__":

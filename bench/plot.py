@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,34 @@ def memory(rss_mb: Sequence[float], file: Path) -> None:
     axes.plot(rss_mb)
     axes.set(xlabel="utterances", ylabel="resident memory, MB")
     axes.set_ylim(bottom=0)
+    _save(figure, file)
+
+
+def front(
+    all_of_them: Sequence[tuple[float, float]],
+    best: Sequence[tuple[float, float]],
+    marked: Mapping[str, tuple[float, float]],
+    file: Path,
+) -> None:
+    """Time to the first sound against what is in hand: what was tried, and what nothing beats.
+
+    Args:
+        all_of_them: (ms, ms) of all settings that keep the constraints.
+        best: those that none is better than in both, soonest first.
+        marked: single ones, by name.
+        file: to write.
+
+    Raises:
+        SetupError: as `first_audio`.
+    """
+    figure, axes = _figure()
+    if all_of_them:
+        axes.scatter(*zip(*all_of_them, strict=True), s=12, color="0.6", label="possible")
+    if best:
+        axes.step(*zip(*best, strict=True), "o-", where="post", label="none is better in both")
+    for name, (first_ms, margin_ms) in marked.items():
+        axes.plot([first_ms], [margin_ms], "*", markersize=16, label=name)
+    axes.set(xlabel="ms to the first sound", ylabel="ms in hand, inside of phrases, at least")
     _save(figure, file)
 
 

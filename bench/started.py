@@ -6,7 +6,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -31,8 +31,15 @@ class Started:
 
 
 @asynccontextmanager
-async def engine(threads: int = 0) -> AsyncIterator[Started]:
-    """Starts the engine on a free port, waits until it is ready, and ends it at last."""
+async def engine(
+    threads: int = 0, settings: Mapping[str, object] | None = None
+) -> AsyncIterator[Started]:
+    """Starts the engine on a free port, waits until it is ready, and ends it at last.
+
+    Args:
+        threads: of inference; 0: one per core.
+        settings: others, by name.
+    """
     listeners = await open_listeners("127.0.0.1", 0)
     port = listeners[0].socket.getsockname()[1]
     for listener in listeners:
@@ -47,6 +54,7 @@ async def engine(threads: int = 0) -> AsyncIterator[Started]:
             "KOKORO_LIVE_LOG_FORMAT": "json",
             "KOKORO_LIVE_THREADS": str(threads),
             "KOKORO_LIVE_TOKEN": token,
+            **{f"KOKORO_LIVE_{k.upper()}": str(v) for k, v in (settings or {}).items()},
         },
     )
     assert process.stderr is not None

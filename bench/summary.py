@@ -69,6 +69,11 @@ def markdown(run: str, machine: Mapping[str, object], finished: Sequence[Finishe
     return "\n".join(parts) + "\n"
 
 
+def page(run: str, machine: Mapping[str, object], one: Finished) -> str:
+    """A report of one thing alone, by the same arguments."""
+    return "\n".join([f"# {one.name}, {run}", "", _listed(machine), *_section(one)]) + "\n"
+
+
 def _listed(about: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {value}" for key, value in about.items())
 

@@ -172,6 +172,24 @@ class Settings(BaseSettings):
     first_audio_ms: int = Field(
         300, ge=0, description="how long the first sound may take if that makes it better"
     )
+    first_segment: int = Field(
+        100,
+        ge=60,
+        le=150,
+        description="phonemes that are spoken first at most; fewer are sooner, and cut a phrase",
+    )
+    first_window_ms: int = Field(
+        200, ge=100, le=600, description="speech that is made first, before any is heard, in ms"
+    )
+    window_share: float = Field(
+        0.6,
+        ge=0.2,
+        le=0.9,
+        description="part of what the listener has in hand that making more of it may take",
+    )
+    spinning: bool = Field(
+        True, description="whether inference threads wait for each other awake, not asleep"
+    )
     cache_mb: int = Field(
         64, ge=0, le=4096, description="audio kept for phrases that come again; 0: nothing is kept"
     )
@@ -215,6 +233,12 @@ class Settings(BaseSettings):
         ge=0,
         le=1_000,
         description="silence before speech after a rest; some Bluetooth and HDMI devices swallow it",
+    )
+    start_wait_ms: int = Field(
+        800,
+        ge=0,
+        le=3_000,
+        description="how long the first sound may be held back, so that no hole in a phrase follows",
     )
     volume: float = Field(1.0, ge=0, le=1, description="how loud the player begins")
     wav_path: Path = Field(Path("kokoro-live.wav"), description="file of the wav sink")

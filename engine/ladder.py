@@ -20,16 +20,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.audio import ms_to_samples
 from engine.costs import Rate
-from engine.model.geometry import CONTEXT_ONE, CONTEXT_TWO
+from engine.model.geometry import COLUMN_SAMPLES, CONTEXT_ONE, CONTEXT_TWO
 
 #: columns of 12.5 ms: the first window, and the largest, which costs about 0.25 s on two cores
 FIRST_WINDOW, LAST_WINDOW = 16, 96
+#: part of the lead that a window may take
+WINDOW_SHARE = 0.6
 #: a rest that is smaller than this goes into the window before it
 _REST = 8
 
-#: part of the lead that stage one of the whole, or a window, may take
-_EXACT_SHARE, _WINDOW_SHARE = 0.8, 0.6
+#: part of the lead that stage one of the whole may take
+_EXACT_SHARE = 0.8
 
 #: The maps know short segments least (5-6 dB up to 2.5 s on rung 3, against 2.5 above it) and
 #: exactness costs least there. Up to 1 s a segment is decoded whole, up to 2.5 s it starts on
@@ -56,6 +59,30 @@ class Step:
     kind: Kind
     start: int
     stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How large windows are.
+
+    Attributes:
+        first: columns of the first one, at most `LAST_WINDOW`.
+        share: part of the lead that one may take, so how fast they grow.
+    """
+
+    first: int = FIRST_WINDOW
+    share: float = WINDOW_SHARE
+
+    @classmethod
+    def of(cls, first_ms: float, share: float) -> Windows:
+        """Of settings: the first in ms, to the nearest column."""
+        return cls(round(ms_to_samples(first_ms) / COLUMN_SAMPLES), share)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Those that there are, from the first to the largest; ends of segments are others."""
+        doubled = (self.first << n for n in range(LAST_WINDOW.bit_length()))
+        return (*(size for size in doubled if size < LAST_WINDOW), LAST_WINDOW)
 
 
 class Costs:
@@ -114,13 +141,23 @@ class Ladder:
         stop: one past the last.
         costs: of this machine.
         budget_s: the latency budget; a whole segment may take as long.
+        windows: how large they are.
     """
 
-    def __init__(self, columns: int, start: int, stop: int, costs: Costs, budget_s: float) -> None:
+    def __init__(
+        self,
+        columns: int,
+        start: int,
+        stop: int,
+        costs: Costs,
+        budget_s: float,
+        windows: Windows | None = None,
+    ) -> None:
         self._columns, self._start, self._stop = columns, start, stop
         self._at = start
         self._costs = costs
         self._whole_s = max(_WHOLE_LIMIT_S, budget_s)
+        self._sizes = windows or Windows()
         self._exact = False
         self._size = 0
         self._windows = 0
@@ -150,7 +187,7 @@ class Ladder:
         if not self._exact:
             one = Step(Kind.STAGE_ONE, 0, self._columns)
             share = _EXACT_SHARE if self._size else 1.0
-            first = Step(Kind.EXACT, self._at, min(self._stop, self._at + FIRST_WINDOW))
+            first = Step(Kind.EXACT, self._at, min(self._stop, self._at + self._sizes.first))
             due = self._columns <= _EXACT_COLUMNS
             if due or self._costs.of(one) + self._costs.of(first) <= share * spare_s:
                 self._exact = True
@@ -159,13 +196,13 @@ class Ladder:
 
     def _window(self, spare_s: float) -> Step:
         kind = Kind.EXACT if self._exact else Kind.PREDICTED
-        size = min(LAST_WINDOW, FIRST_WINDOW << self._windows // 2)
+        size = min(LAST_WINDOW, self._sizes.first << self._windows // 2)
         self._windows += 1
         # It doubles at most: a lead that was misjudged should not cost twice.
         while size < min(LAST_WINDOW, 2 * self._size):
             larger = min(2 * size, LAST_WINDOW)
             step = Step(kind, self._at, self._at + larger)
-            if self._costs.of(step) > _WINDOW_SHARE * spare_s:
+            if self._costs.of(step) > self._sizes.share * spare_s:
                 break
             size = larger
         self._size = size

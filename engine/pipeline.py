@@ -243,7 +243,7 @@ async def _segments(
     feed = utterance.feed
     live = not feed.ended
     reader = Reader(utterance.language.sentences, utterance.request.options)
-    segmenter = Segmenter()
+    segmenter = Segmenter(utterance.first_segment)
     text = ""
     waits_since_s: float | None = None  # for the rest of a sentence
     began = False

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from engine.audio import SAMPLE_RATE
 from engine.costs import Rate
-from engine.ladder import Costs, Kind, Ladder
+from engine.ladder import Costs, Kind, Ladder, Windows
 from engine.model.geometry import COLUMN_SAMPLES
 
 #: part of the lead that a segment may take before it sounds; the rest is for what takes longer
@@ -92,12 +92,16 @@ class Reach:
         costs: of the vocoder.
         passes: acoustic ones.
         budget_s: the latency budget; see `Ladder`.
+        windows: how large they are.
     """
 
-    def __init__(self, costs: Costs, passes: Passes, budget_s: float) -> None:
+    def __init__(
+        self, costs: Costs, passes: Passes, budget_s: float, windows: Windows | None = None
+    ) -> None:
         self._costs = costs
         self._passes = passes
         self._budget_s = budget_s
+        self._windows = windows or Windows()
 
     def phonemes(self, most: int, speed: float, lead_s: float) -> int:
         """How many phonemes the segment may have.
@@ -140,7 +144,7 @@ class Reach:
         If it is beyond the limit, how far beyond does not matter, and is not looked at.
         """
         columns = self._passes.columns(phonemes, speed)
-        ladder = Ladder(columns, 0, columns, self._costs, self._budget_s)
+        ladder = Ladder(columns, 0, columns, self._costs, self._budget_s, self._windows)
         lead_s -= self._passes.seconds(phonemes)
         late_s = 0.0
         while True:

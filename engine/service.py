@@ -27,11 +27,12 @@ from engine.errors import (
     SetupError,
     TextTooLong,
 )
-from engine.ladder import Costs
+from engine.ladder import Costs, Windows
 from engine.live import FedStream, TextFeed
 from engine.model import assets, build, placement
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
+from engine.model.runtime import session
 from engine.model.vocoder import Vocoder
 from engine.reach import Passes, phoneme_s
 from engine.request import (
@@ -202,6 +203,7 @@ class KokoroService:
             frame_samples=ms_to_samples(self._settings.frame_ms),
             max_buffer_delay_s=delay_s,
             budget_s=self._settings.first_audio_ms / 1000,
+            first_segment=self._settings.first_segment,
             notices=(Notice(code="voice_language", message=foreign),) if foreign else (),
         )
 
@@ -270,6 +272,7 @@ async def load(
         passes=passes,
         budget_s=settings.first_audio_ms / 1000,
         cache_bytes=settings.cache_mb * 1_000_000,
+        windows=Windows.of(settings.first_window_ms, settings.window_share),
     )
     fallbacks = tuple(filter(None, (g2p.fault, fault)))
     service = KokoroService(synthesis, voices, info, settings, fallbacks)
@@ -293,7 +296,8 @@ def _warmed_up(model: Model, voices: Voices, settings: Settings) -> tuple[Costs,
     style = voices.style(voices.resolve(settings.voice), len(_WARM_UP_PHONEMES))
     call = model.acoustic.call(_WARM_UP_PHONEMES, style, 1.0)
     sound = call.run()
-    return warm_up(model, sound), Passes(phoneme_s(len(_WARM_UP_PHONEMES), call.seconds))
+    costs = warm_up(model, sound, Windows.of(settings.first_window_ms, settings.window_share))
+    return costs, Passes(phoneme_s(len(_WARM_UP_PHONEMES), call.seconds))
 
 
 class _Loaded(NamedTuple):
@@ -308,14 +312,14 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     settled = placement.settle(found, settings, progress)
     built, fault = settled.build, settled.fault
     try:
-        acoustic, vocoder = _parts(settled)
+        acoustic, vocoder = _parts(settled, settings)
     except AssetError as error:  # the file is damaged, or a part of it is gone
         log.warning("the prepared model cannot be loaded and is prepared anew", error=error.message)
         build.ensure(
             found.model, found.sha256, settings.cache_dir, progress,
             force=True, anywhere=built.is_portable,
         )  # fmt: skip
-        acoustic, vocoder = _parts(settled)
+        acoustic, vocoder = _parts(settled, settings)
         fault = f"{fault} The prepared model was damaged and has been prepared anew.".lstrip()
     info = ModelInfo(
         name="kokoro-82m-v1.0",
@@ -328,8 +332,9 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     return _Loaded(model, voices, info, fault)
 
 
-def _parts(settled: placement.Settled) -> tuple[Acoustic, Vocoder]:
+def _parts(settled: placement.Settled, settings: Settings) -> tuple[Acoustic, Vocoder]:
     built, threads = settled.build, settled.threads
     stages = built.part("stage_one"), built.part("stage_two")
-    acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic)
-    return acoustic, Vocoder(*stages, threads, settled.vocoder)
+    opens = partial(session, spinning=settings.spinning)
+    acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic, opens)
+    return acoustic, Vocoder(*stages, threads, settled.vocoder, opens)

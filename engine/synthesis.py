@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from engine import metrics, timing
 from engine.audio import to_pcm
 from engine.costs import Drift
-from engine.ladder import Costs, Kind, Ladder, Step
+from engine.ladder import Costs, Kind, Ladder, Step, Windows
 from engine.lane import Pace
 from engine.model.acoustic import Acoustic, Acoustics
 from engine.model.adain import Predictor
@@ -70,6 +70,7 @@ class Synthesis:
         passes: what the acoustic part takes.
         budget_s: how long the first sound may take if that makes it better.
         cache_bytes: audio that is kept for phrases that come again; 0 keeps none.
+        windows: how large they are.
 
     Attributes:
         drifts: of the acoustic part, by phoneme, and of the vocoder, by column.
@@ -86,6 +87,7 @@ class Synthesis:
         passes: Passes,
         budget_s: float,
         cache_bytes: int,
+        windows: Windows | None = None,
     ) -> None:
         self._model = model
         self._build = build
@@ -95,7 +97,8 @@ class Synthesis:
         self._budget_s = budget_s
         self._turns = Turns()
         self._passes = passes
-        self._reach = Reach(costs, passes, budget_s)
+        self._windows = windows or Windows()
+        self._reach = Reach(costs, passes, budget_s, self._windows)
         self.drifts = (
             Drift("acoustic", passes.rate, passes.phoneme_s),
             Drift("vocoder", costs.rate, costs.column_s),
@@ -151,7 +154,9 @@ class Synthesis:
             self._passes.took(len(phonemes), call.seconds)
             self._passes.gave(len(phonemes), speed, sound.columns)
             speech = Speech(phonemes, sound.durations, speed, key, compute_s=call.seconds)
-            decoding = _Decoding(self._model, sound, speech, self._costs, self._budget_s)
+            decoding = _Decoding(
+                self._model, sound, speech, self._costs, self._budget_s, self._windows
+            )
             now_s = trio.current_time()
             if not batch and pace.next_due_s(now_s) <= now_s:
                 while not decoding.made and not decoding.done:
@@ -231,6 +236,7 @@ class _Decoding:
         speech: the segment.
         costs: what the vocoder takes on this machine.
         budget_s: see `Synthesis`.
+        windows: how large they are.
 
     Attributes:
         ladder: which steps there are.
@@ -239,11 +245,17 @@ class _Decoding:
     """
 
     def __init__(
-        self, model: Model, sound: Acoustics, speech: Speech, costs: Costs, budget_s: float
+        self,
+        model: Model,
+        sound: Acoustics,
+        speech: Speech,
+        costs: Costs,
+        budget_s: float,
+        windows: Windows,
     ) -> None:
         self._start, self._stop = start, stop = speech.span
         first, last = start // COLUMN_SAMPLES, -(-stop // COLUMN_SAMPLES)
-        self.ladder = Ladder(sound.columns, first, last, costs, budget_s)
+        self.ladder = Ladder(sound.columns, first, last, costs, budget_s, windows)
         self.decoder = Decoder(model.vocoder, model.predictor, sound)
         self._trimmer = timing.Trimmer(speech.phonemes, speech.durations, speech.speed)
         self._seconds = 0.0
@@ -276,7 +288,7 @@ def _bytes(speech: Speech) -> int:
     return len(speech.pcm or b"") + speech.durations.nbytes + 200
 
 
-def warm_up(model: Model, sound: Acoustics) -> Costs:
+def warm_up(model: Model, sound: Acoustics, windows: Windows) -> Costs:
     """Runs every size of window once, and gives what the stages cost. Blocking.
 
     ONNX Runtime allocates at the first call of each size; without this the first user waits for
@@ -293,8 +305,8 @@ def warm_up(model: Model, sound: Acoustics) -> Costs:
     short = sound.part(_WHOLE_COLUMNS)
     whole = Step(Kind.WHOLE, 0, short.columns)
     Decoder(model.vocoder, model.predictor, short).call(whole).run()
-    for size in (16, 32, 64, 96):
+    for size in windows.sizes:
         seconds(Kind.PREDICTED, size)
     one = min(seconds(Kind.STAGE_ONE, columns) for _ in range(2)) / columns
-    two = min(seconds(Kind.EXACT, size) / (min(size, columns) + 4) for size in (16, 32, 64, 96))
+    two = min(seconds(Kind.EXACT, size) / (min(size, columns) + 4) for size in windows.sizes)
     return Costs(one, two)

@@ -22,6 +22,7 @@ from engine.request import Delivery, Notice
 from engine.text.languages import Language
 from engine.text.lexicon import Lexicon
 from engine.text.passage import Passage, Reading
+from engine.text.segment import FIRST_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ class Utterance:
         lexicon: the user's pronunciations, and the request's.
         max_buffer_delay_s: how long text may wait for the rest of its sentence.
         budget_s: how long the first sound may take if that makes it better.
+        first_segment: phonemes of the first segment at most.
         notices: what the listener should know of the request.
     """
 
@@ -139,6 +141,7 @@ class Utterance:
     frame_samples: int
     max_buffer_delay_s: float = math.inf
     budget_s: float = 0.0
+    first_segment: int = FIRST_LIMIT
     notices: tuple[Notice, ...] = ()
 
     @property

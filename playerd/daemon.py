@@ -28,6 +28,7 @@ from engine.request import SpeakLive
 from wsproto_api import messages, security
 from wsproto_api.peer import Peer, error_message, serve_peers
 
+from .delay import Slack
 from .narration import Told
 from .player import Player
 from .sinks.base import Sink
@@ -78,7 +79,12 @@ class Daemon:
         self._sink = sink
         self._clients: set[_Client] = set()
         self._player = Player(
-            speak, sink, on_state=self._tell_state, on_done=self._tell_done, on_told=self._tell
+            speak,
+            sink,
+            on_state=self._tell_state,
+            on_done=self._tell_done,
+            on_told=self._tell,
+            policy=Slack(start_s=settings.start_wait_ms / 1000),
         )
         self._nursery: trio.Nursery
 

@@ -38,7 +38,7 @@ from engine.request import (
 )
 from wsproto_api.messages import ItemDone, PlayerState, QueuedItem
 
-from .delay import Slack
+from .delay import DelayPolicy, Slack
 from .device import Device
 from .feeding import ANSWER_LIMIT_S, Feeding
 from .forecast import Supply
@@ -90,6 +90,7 @@ class Player:
         on_state: told the state whenever it changes.
         on_done: told of every accepted item when it is over.
         on_told: told what is heard: beginnings of items, positions, words.
+        policy: how much is held back.
     """
 
     def __init__(
@@ -100,8 +101,10 @@ class Player:
         on_state: Callable[[PlayerState], None],
         on_done: Callable[[ItemDone], None],
         on_told: Callable[[Told], None] = lambda told: None,
+        policy: DelayPolicy | None = None,
     ) -> None:
         self._speak = speak
+        self._policy = policy or Slack()
         self._sink = sink
         self._device = Device(sink, self._tell_state, self.pause)
         self._on_state = on_state
@@ -501,7 +504,7 @@ class Player:
     def _playout(self, request: SpeechRequest | LiveRequest) -> Playout:
         text = request.text if isinstance(request, SpeechRequest) else None
         return Playout(
-            Slack(),
+            self._policy,
             self._supply,
             text or "",
             complete=text is not None,

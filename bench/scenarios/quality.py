@@ -19,7 +19,7 @@ from bench.distance import clicks
 from bench.machine import record
 from bench.report import Options, Report, at_most
 from bench.train_statistics import Maker, held_out
-from engine.ladder import Costs, Kind, Ladder
+from engine.ladder import Costs, Kind, Ladder, Windows
 from engine.model import build, rewrite
 from engine.model.acoustic import Acoustics
 from engine.model.adain import Predictor
@@ -129,7 +129,7 @@ def measure(count: int, threads: int, tell: object = None) -> list[Result]:
             tell(f"{number} of {count}")
         style = maker.voices.style(job.voice, len(job.phonemes))
         sound = maker.acoustic.call(job.phonemes, style, job.speed).run()
-        costs = costs or warm_up(model, sound)
+        costs = costs or warm_up(model, sound, Windows())
         results.append(_compared(job, sound, model, costs, published))
     return results
 

@@ -31,7 +31,7 @@ def portable(graph: Path) -> Path:
     return graph.parent / "portable" / graph.name
 
 
-def options(threads: int, *, optimised: bool) -> ort.SessionOptions:
+def options(threads: int, *, optimised: bool, spinning: bool = True) -> ort.SessionOptions:
     """Options of a session with this many threads; `optimised` if the graph was saved as such."""
     chosen = ort.SessionOptions()
     chosen.intra_op_num_threads = threads
@@ -40,6 +40,8 @@ def options(threads: int, *, optimised: bool) -> ort.SessionOptions:
     # we do. Between two operators of a call they do not, which makes the acoustic pass a tenth
     # quicker (measured, two cores).
     chosen.add_session_config_entry("session.force_spinning_stop", "1")
+    if not spinning:
+        chosen.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Every segment has another length: a plan of memory for each would only pile up.
     chosen.enable_mem_pattern = False
     if optimised:
@@ -64,7 +66,7 @@ class Runs(Protocol):
         ...
 
 
-def session(graph: Path, threads: int, place: Candidate = CPU) -> Runs:
+def session(graph: Path, threads: int, place: Candidate = CPU, *, spinning: bool = True) -> Runs:
     """A session on a graph of `build`.
 
     From here on numpy multiplies on one thread: those of OpenBLAS go on spinning after a product,
@@ -74,6 +76,7 @@ def session(graph: Path, threads: int, place: Candidate = CPU) -> Runs:
         graph: the processor's.
         threads: inference threads of the processor; 0 is one per core.
         place: where it runs; it takes the `portable` one if that is not the processor.
+        spinning: whether threads that wait for work inside of a call do so awake.
 
     Raises:
         AssetError: the file cannot be loaded, or not there.
@@ -89,7 +92,10 @@ def session(graph: Path, threads: int, place: Candidate = CPU) -> Runs:
     try:
         # Without `enable_fallback` a provider that fails is not replaced without a word.
         made = ort.InferenceSession(
-            str(path), options(threads, optimised=own), providers=wanted, enable_fallback=0
+            str(path),
+            options(threads, optimised=own, spinning=spinning),
+            providers=wanted,
+            enable_fallback=0,
         )
     except Exception as error:  # ONNX Runtime has a class of its own for each kind of failure
         raise AssetError(f"{path} cannot be loaded as a model: {error}.") from None

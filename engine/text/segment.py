@@ -20,7 +20,8 @@ from engine.text.alphabet import SILENT, sounds
 from engine.text.passage import Break, Passage, Warn
 from engine.text.words import Word
 
-#: phonemes of the first segment at most, so that the time to the first sound has a bound
+#: phonemes of the first segment at most, so that the time to the first sound has a bound; the
+#: setting's default
 FIRST_LIMIT = 100
 #: a first segment, or what is left after it, has at least so many phonemes if it can be helped
 FLOOR = 30
@@ -139,9 +140,13 @@ class Segmenter:
     """Takes passages with their words, gives segments; see the module docstring.
 
     What it gives for the first passages does not depend on those that follow.
+
+    Args:
+        first_limit: phonemes of the first segment at most; twice `FLOOR` at least.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_limit: int = FIRST_LIMIT) -> None:
+        self._first_limit = first_limit
         self._original = ""
         # What is held: characters `_start`…`_end` of the original, the words and warnings in it.
         self._start = self._end = 0
@@ -222,9 +227,9 @@ class Segmenter:
         if not self._first:
             goal = held / math.ceil(held / HARD_LIMIT) if held else 0
             return self._best(0.6 * goal, goal, 1.4 * goal) if held > HARD_LIMIT else 0
-        if held <= FIRST_LIMIT:
+        if held <= self._first_limit:
             return len(self._words) if held >= FLOOR else 0
-        return self._best(FLOOR, FIRST_LIMIT, min(FIRST_LIMIT, held - FLOOR))
+        return self._best(FLOOR, self._first_limit, min(self._first_limit, held - FLOOR))
 
     def _best(self, low: float, goal: float, high: float) -> int:
         """How many words to take for `low`…`high` phonemes: to the strongest boundary.

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ladder import FIRST_WINDOW, LAST_WINDOW, Costs, Kind, Ladder, Step
+from engine.ladder import FIRST_WINDOW, LAST_WINDOW, Costs, Kind, Ladder, Step, Windows
 
 #: seconds a column, as measured on two quiet cores
 ONE_S, TWO_S = 0.001, 0.002
@@ -48,6 +48,35 @@ def test_stage_one_of_the_whole_comes_first_if_there_is_time() -> None:
     assert steps[0] == Step(Kind.STAGE_ONE, 0, 200)
     assert {step.kind for step in steps[1:]} == {Kind.EXACT}
     assert steps[1].stop - steps[1].start == FIRST_WINDOW
+
+
+@given(
+    first_ms=st.integers(100, 600),
+    share=st.floats(0.2, 0.9),
+    columns=st.integers(201, 1600),
+    slow=st.floats(0.1, 10),
+)
+def test_windows_are_as_large_as_they_are_to_be(
+    first_ms: int, share: float, columns: int, slow: float
+) -> None:
+    windows = Windows.of(first_ms, share)
+    assert abs(windows.first * 12.5 - first_ms) <= 6.25
+    costs = Costs(ONE_S * slow, TWO_S * slow)
+    ladder = Ladder(columns, 0, columns, costs, 0.0, windows)
+    steps = list(iter(lambda: ladder.next(0.0), None))
+    sizes = [step.stop - step.start for step in steps]
+    assert sizes[0] == windows.first
+    assert set(sizes[:-1]) <= set(windows.sizes)
+    assert sum(sizes) == columns
+    # With time they grow, as far as the part of it allows that they may take.
+    lead_s = 2 * costs.of(Step(Kind.PREDICTED, 0, windows.first)) / share
+    quick = Ladder(columns, 0, columns, costs, 0.0, windows)
+    quick.next(0.0)
+    second = quick.next(lead_s)
+    assert second is not None
+    if second.kind is Kind.PREDICTED and second.stop < columns:
+        assert costs.of(second) <= share * lead_s
+        assert second.stop - second.start > windows.first
 
 
 def test_a_long_segment_begins_with_predicted_windows_and_then_turns_exact() -> None:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import random
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 import trio
 from trio.testing import MockClock
 
+from bench.tune.simulated import Machine, Taken
 from engine import pipeline
 from engine.audio import SAMPLE_RATE
-from engine.ladder import Costs, Kind, Ladder, Step
-from engine.lane import Pace
 from engine.live import TextFeed
-from engine.model.geometry import COLUMN_SAMPLES
-from engine.reach import Passes, Reach
 from engine.request import Frame, Marks, SegmentStart, SpeechRequest
-from engine.turns import Turns
-from engine.utterance import Piece, Speech, Utterance
+from engine.text.passage import Passage, Reading
+from engine.utterance import Utterance
 from tests.support.reading import Heard, check_stream
 
-from .voicing import Voicing, live_utterance, utterance
+from .voicing import letters, live_utterance, utterance
 
 TEXT = (
     "It had rained all week. The river had taken the lower path, two gardens and the bench where "
@@ -39,77 +32,26 @@ TEXT = (
     "before he may go to bed. My sister told them about the bear."
 )
 
-#: frames of a phoneme, by turns, and of the silence at each end: as long as the real model's
-FRAMES, EDGE_FRAMES = (2, 2, 3), 15
 #: what the real model takes on the machine of docs/tuning.md: columns of stage one and two, phonemes
 #: of a pass (of 40 and those that are spoken), in seconds; all in all this part of the audio
 ONE_S, TWO_S, PASS_S, RTF = 0.00134, 0.0021, 0.0017, 0.31
 
 
-@dataclass
-class Machine(Voicing):
+async def read(passage: Passage, _: Utterance) -> Reading:
+    return letters(passage)
+
+
+def machine_of(rtf: float = RTF, seed: int = 7, *, rule: bool = True) -> Machine:
     """Takes the time that the real steps would take on a machine of this pace.
 
-    Attributes:
+    Args:
         rtf: computing per audio, for a segment of 100 phonemes.
-        sigma: how much that differs from one step to the next, as a logarithm.
+        seed: of what a step takes.
         rule: whether a segment is only as long as is in time.
-        slower: everything takes so many times as long as at the warm-up.
     """
-
-    rtf: float = RTF
-    sigma: float = 0.1
-    seed: int = 7
-    rule: bool = True
-    slower: float = 1.0
-
-    def __post_init__(self) -> None:
-        factor = self.rtf / RTF
-        self._costs = Costs(factor * ONE_S, factor * TWO_S)
-        self._true = Costs(factor * ONE_S, factor * TWO_S)  # which does not learn
-        self._pass_s = factor * PASS_S
-        self._passes = Passes(self._pass_s)
-        self._reach = Reach(self._costs, self._passes, 0.3)
-        self._turns = Turns()
-        # One for each task: which of two is first, is trio's own chance.
-        self._passing, self._decoding = random.Random(self.seed), random.Random(-self.seed)
-
-    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
-        return self._reach.phonemes(len(phonemes), speed, lead_s) if self.rule else len(phonemes)
-
-    async def _works(self, seconds: float, chance: random.Random) -> float:
-        seconds *= self.slower * math.exp(chance.gauss(0, self.sigma))
-        await trio.sleep(seconds)
-        return seconds
-
-    async def prepare(
-        self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
-    ) -> Speech:
-        due_s = pace.next_due_s(trio.current_time())
-        async with self._turns.turn(deadline_s=due_s, batch=batch):
-            seconds = await self._works(self._pass_s * (40 + len(phonemes)), self._passing)
-        self._passes.took(len(phonemes), seconds)
-        durations = [EDGE_FRAMES, *(FRAMES[n % 3] for n in range(len(phonemes))), EDGE_FRAMES]
-        self._passes.gave(len(phonemes), speed, 2 * sum(durations))
-        return Speech(phonemes, np.array(durations, np.int64), speed, compute_s=seconds)
-
-    async def pieces(self, speech: Speech, pace: Pace, *, batch: bool) -> AsyncGenerator[Piece]:
-        start, stop = speech.span
-        first, last = start // COLUMN_SAMPLES, -(-stop // COLUMN_SAMPLES)
-        ladder = Ladder(2 * int(sum(speech.durations)), first, last, self._costs, 0.3)
-        while not ladder.done:
-            due_s = pace.due_s(trio.current_time())
-            async with self._turns.turn(deadline_s=due_s, batch=batch):
-                step = ladder.next(np.inf if batch else pace.spare_s(trio.current_time()))
-                assert step is not None
-                seconds = await self._works(self._true.of(step), self._decoding)
-            self._costs.took(step, seconds)
-            if step.kind is not Kind.STAGE_ONE:
-                yield Piece(b"\1\1" * _samples(step, start, stop), seconds, start)
-
-
-def _samples(step: Step, start: int, stop: int) -> int:
-    return min(stop, step.stop * COLUMN_SAMPLES) - max(start, step.start * COLUMN_SAMPLES)
+    factor = rtf / RTF
+    taken = Taken(factor * ONE_S, factor * TWO_S, factor * PASS_S)
+    return Machine(taken, read, seed=seed, rule=rule)
 
 
 @dataclass
@@ -164,7 +106,7 @@ def both(rtf: float, seed: int = 7, **fields: object) -> tuple[Listened, Listene
 
     def run(*, rule: bool) -> Listened:
         spoken = utterance(TEXT, budget_s=0.3, **fields)
-        machine = Machine(rtf=rtf, seed=seed, rule=rule)
+        machine = machine_of(rtf=rtf, seed=seed, rule=rule)
         return trio.run(listened, machine, spoken, clock=MockClock(autojump_threshold=0))
 
     return run(rule=False), run(rule=True)
@@ -206,14 +148,14 @@ async def test_segments_become_shorter_when_the_machine_becomes_slow(
     autojump_clock: MockClock,
 ) -> None:
     """It was quick at the warm-up, and learns: nobody plans anew."""
-    machine = Machine(rtf=0.25)
+    machine = machine_of(rtf=0.25)
     quick = await listened(machine, utterance(TEXT, budget_s=0.3))
     machine.slower = 3.0
     await listened(machine, utterance(TEXT, budget_s=0.3))  # from which it learns
     slow = await listened(machine, utterance(TEXT, budget_s=0.3))
-    always = await listened(Machine(rtf=0.75), utterance(TEXT, budget_s=0.3))
+    always = await listened(machine_of(rtf=0.75), utterance(TEXT, budget_s=0.3))
     assert len(quick.segments) < len(slow.segments) <= len(always.segments) + 1
-    untaught = Machine(rtf=0.75, rule=False)
+    untaught = machine_of(rtf=0.75, rule=False)
     assert sum(slow.holes_s) < sum(
         (await listened(untaught, utterance(TEXT, budget_s=0.3))).holes_s
     )
@@ -243,7 +185,9 @@ def test_nobody_waits_for_a_batch_and_so_it_has_whole_segments() -> None:
 @pytest.mark.parametrize("length", [1, 7, 100])
 def test_text_that_came_in_pieces_has_the_same_segments(length: int) -> None:
     def run(spoken: Utterance) -> Listened:
-        return trio.run(listened, Machine(rtf=0.75), spoken, clock=MockClock(autojump_threshold=0))
+        return trio.run(
+            listened, machine_of(rtf=0.75), spoken, clock=MockClock(autojump_threshold=0)
+        )
 
     feed = TextFeed(waiting_chars=len(TEXT), total_chars=len(TEXT))
     for at in range(0, len(TEXT), length):
@@ -258,14 +202,14 @@ def test_text_that_came_in_pieces_has_the_same_segments(length: int) -> None:
 
 async def test_who_has_paused_has_time_for_whole_segments(autojump_clock: MockClock) -> None:
     """He tells that he stands still, so that what he has in hand is what was made."""
-    machine = Machine(rtf=0.75)
+    machine = machine_of(rtf=0.75)
     found = Heard()
     async with pipeline.run(utterance(TEXT, budget_s=0.3), machine) as events:
         async for event in events:
             found.events.append(event)
             if isinstance(event, Frame):
                 events.heard(0, False)
-    playing = await listened(Machine(rtf=0.75), utterance(TEXT, budget_s=0.3))
+    playing = await listened(machine_of(rtf=0.75), utterance(TEXT, budget_s=0.3))
     texts = [start.text for start in found.of(SegmentStart)]
     assert texts[0] == playing.segments[0]
     assert len(texts) < len(playing.segments)

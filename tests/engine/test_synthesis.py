@@ -14,7 +14,7 @@ import trio.testing
 from engine import pipeline, synthesis
 from engine.audio import SAMPLE_RATE, from_pcm, pcm_samples
 from engine.errors import SynthesisFailed
-from engine.ladder import Costs, Kind, Step
+from engine.ladder import Costs, Kind, Step, Windows
 from engine.lane import Pace
 from engine.model.runtime import Call
 from engine.request import TextOptions
@@ -410,7 +410,7 @@ async def test_batch_work_waits_for_live_work(machine: Machine) -> None:
 
 def test_warming_up_runs_every_size_and_tells_what_it_costs(machine: Machine) -> None:
     sound = machine.model.acoustic.call(LONG, np.ones((1, 2), np.float32), 1.0).run()
-    costs = synthesis.warm_up(machine.model, sound)
+    costs = synthesis.warm_up(machine.model, sound, Windows())
     assert isinstance(costs, Costs)
     assert costs.of(Step(Kind.WHOLE, 0, 100)) > 0
     windows = {name for name in machine.log if name.startswith("two")}

@@ -76,19 +76,8 @@ class Voicing:
         return read()
 
     async def read(self, passage: Passage, utterance: Utterance) -> Reading:
-        text = passage.text
-        await self._step(WORDS, text.text, self.words_s)
-        found = [
-            match for match in re.finditer(r"([^\W_]+)[.,;:!?…]*", text.text) if match[1].strip("x")
-        ]
-        words = [
-            Word(*text.origin(*match.span(1)), match[0] + " " * (n < len(found)))
-            for n, match in enumerate(found, 1)
-        ]
-        warnings = list(passage.warnings)
-        if not words and has_letters_or_digits(text.text):
-            warnings.append(Warn("not_spoken", passage.start, passage.end, "Not spoken."))
-        return Reading(words, warnings)
+        await self._step(WORDS, passage.text.text, self.words_s)
+        return letters(passage)
 
     def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
         return len(phonemes) if lead_s >= self.known_s else 1
@@ -133,6 +122,22 @@ class Voicing:
     def times(self, kind: str) -> list[float]:
         """And when, in ms."""
         return [round(at, 3) for at, k, _ in self.log if k == kind]
+
+
+def letters(passage: Passage) -> Reading:
+    """Words whose phonemes are their letters and marks."""
+    text = passage.text
+    found = [
+        match for match in re.finditer(r"([^\W_]+)[.,;:!?…]*", text.text) if match[1].strip("x")
+    ]
+    words = [
+        Word(*text.origin(*match.span(1)), match[0] + " " * (n < len(found)))
+        for n, match in enumerate(found, 1)
+    ]
+    warnings = list(passage.warnings)
+    if not words and has_letters_or_digits(text.text):
+        warnings.append(Warn("not_spoken", passage.start, passage.end, "Not spoken."))
+    return Reading(words, warnings)
 
 
 def kept(speech: Speech, quiet: int = QUIET) -> tuple[int, int]:

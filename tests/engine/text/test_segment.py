@@ -55,8 +55,8 @@ def pushed(segmenter: Segmenter, passage: Passage, text: str) -> list[Segment]:
     return segmenter.push(passage, read(passage), passage.warnings, text)
 
 
-def segmented(text: str) -> list[Segment]:
-    segmenter = Segmenter()
+def segmented(text: str, limit: int = FIRST_LIMIT) -> list[Segment]:
+    segmenter = Segmenter(limit)
     made = [s for passage in passages(text) for s in pushed(segmenter, passage, text)]
     return made + segmenter.end()
 
@@ -102,6 +102,15 @@ def test_every_word_is_in_one_segment_and_the_limits_are_kept(text: str) -> None
     assert not re.search("[a-z0-9]", text[position:])
     spoken = "".join(segment.phonemes for segment in made)
     assert re.sub("[^a-z]", "", spoken) == re.sub("[^a-z]", "", text)
+
+
+@given(SPEECH, st.integers(2 * FLOOR, 150))
+def test_the_first_segment_is_as_long_as_it_may_be(text: str, limit: int) -> None:
+    made = segmented(text, limit)
+    assert all(len(one.phonemes) <= limit for one in made[:1])
+    spoken = "".join(one.phonemes for one in made)
+    usual = "".join(one.phonemes for one in segmented(text))
+    assert spoken.replace(" ", "") == usual.replace(" ", "")
 
 
 @given(SPEECH)
