@@ -188,7 +188,8 @@ class Settings(BaseSettings):
         description="part of what the listener has in hand that making more of it may take",
     )
     spinning: bool = Field(
-        True, description="whether inference threads wait for each other awake, not asleep"
+        True,
+        description="whether inference threads wait for each other awake, unless a test is against it",
     )
     cache_mb: int = Field(
         64, ge=0, le=4096, description="audio kept for phrases that come again; 0: nothing is kept"

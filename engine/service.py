@@ -312,14 +312,14 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     settled = placement.settle(found, settings, progress)
     built, fault = settled.build, settled.fault
     try:
-        acoustic, vocoder = _parts(settled, settings)
+        acoustic, vocoder = _parts(settled)
     except AssetError as error:  # the file is damaged, or a part of it is gone
         log.warning("the prepared model cannot be loaded and is prepared anew", error=error.message)
         build.ensure(
             found.model, found.sha256, settings.cache_dir, progress,
             force=True, anywhere=built.is_portable,
         )  # fmt: skip
-        acoustic, vocoder = _parts(settled, settings)
+        acoustic, vocoder = _parts(settled)
         fault = f"{fault} The prepared model was damaged and has been prepared anew.".lstrip()
     info = ModelInfo(
         name="kokoro-82m-v1.0",
@@ -332,9 +332,9 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     return _Loaded(model, voices, info, fault)
 
 
-def _parts(settled: placement.Settled, settings: Settings) -> tuple[Acoustic, Vocoder]:
+def _parts(settled: placement.Settled) -> tuple[Acoustic, Vocoder]:
     built, threads = settled.build, settled.threads
     stages = built.part("stage_one"), built.part("stage_two")
-    opens = partial(session, spinning=settings.spinning)
+    opens = partial(session, spinning=settled.spinning)
     acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic, opens)
     return acoustic, Vocoder(*stages, threads, settled.vocoder, opens)

@@ -3,7 +3,8 @@
 Every place and the processor take turns at both parts of the model; the text has another length in
 every round, because some providers compile for each. A place is right if its sound is as long as the
 processor's, not silent and at most 2 dB off, and it is chosen if it takes at most 0.9 of the time in
-all turns but one, which is the ratio that is shown. Then numbers of threads take turns. What follows
+all turns but one, which is the ratio that is shown. Then numbers of threads take turns, and those that
+sleep where others spin. What follows
 is kept (not if it has to be quick), and the engine goes by it from its next start.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Iterator
 from functools import partial
 
 import onnxruntime as ort
@@ -26,6 +28,9 @@ from engine.model import assets, build, placement, providers
 from engine.model.assets import Assets
 from engine.model.providers import CPU, Decision, Finding
 from engine.model.trial import Examiner
+
+#: in a sweep, by number of threads: all cores, and threads that wait asleep
+_ASLEEP = 0
 
 
 async def run(options: Options) -> Report:
@@ -42,6 +47,7 @@ def _measured(options: Options, settings: Settings) -> Report:
     options.tell("trying numbers of threads")
     times = {} if settings.threads else _sweep(found, settings, options)
     usual = times.get(os.cpu_count() or 1, [])
+    slept = [one / other for one, other in zip(times.pop(_ASLEEP, []), usual, strict=False)]
     by_usual = {
         threads: [one / other for one, other in zip(took, usual, strict=True)]
         for threads, took in times.items()
@@ -52,6 +58,7 @@ def _measured(options: Options, settings: Settings) -> Report:
         time.time(),
         forced=settings.provider != "auto",
         sweep={threads: providers.kept_to(ratios) for threads, ratios in by_usual.items()},
+        asleep=providers.kept_to(slept) if slept else None,
     )
     kept = not options.quick and placement.keep(
         settings.cache_dir.expanduser() / placement.FILE, decision
@@ -64,6 +71,7 @@ def _measured(options: Options, settings: Settings) -> Report:
         notes=[
             providers.why(decision, ort.get_available_providers(), settings.provider),
             f"Threads: {decision.threads or 'one per core'}.",
+            *_told_of_sleep(decision),
             "The engine goes by this from its next start." if kept else "Nothing was kept.",
         ],
         raw={"threads": {str(threads): took for threads, took in times.items()}},
@@ -94,8 +102,14 @@ def _threads_row(threads: int, took: list[float], decision: Decision) -> Row:
     }
 
 
+def _told_of_sleep(decision: Decision) -> Iterator[str]:
+    if decision.asleep is not None:
+        does = "spin" if decision.spinning else "sleep"
+        yield f"Threads that sleep take {decision.asleep:.2f} of the time; they are to {does}."
+
+
 def _sweep(found: Assets, settings: Settings, options: Options) -> dict[int, list[float]]:
-    """Seconds of each round, by number of threads: one, halves of all, and all."""
+    """Seconds of each round, by number of threads: one, halves of all, all, and all that sleep."""
     built = build.ensure(found.model, found.sha256, settings.cache_dir, lambda *_: None)
     cores = os.cpu_count() or 1
     counts = {1, *(cores >> halved for halved in range(cores.bit_length()))} - {0}
@@ -104,4 +118,8 @@ def _sweep(found: Assets, settings: Settings, options: Options) -> dict[int, lis
         chosen = settings.model_copy(update={"threads": threads})
         examiner = Examiner(placement.subject_of(built, found, chosen))
         contenders[threads] = partial(examiner.speak_s, 0)
+    if settings.spinning and cores > 1:
+        chosen = settings.model_copy(update={"spinning": False})
+        examiner = Examiner(placement.subject_of(built, found, chosen))
+        contenders[_ASLEEP] = partial(examiner.speak_s, 0)
     return interleaved(contenders, options.rounds, seed=options.seed)

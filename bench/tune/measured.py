@@ -162,22 +162,19 @@ def taken(
         text_s: what reading takes, for a character.
     """
     pass_s = statistics.median(
-        phoneme_s(phonemes, _usual(took)) for phonemes, took in passes.items()
+        phoneme_s(phonemes, _best(took)) for phonemes, took in passes.items()
     )
     works = np.array([work(step) for step in steps])
-    usual_s = np.array([_usual(took) for took in steps.values()])
+    best_s = np.array([_best(took) for took in steps.values()])
     # Each step counts alike, however long it is.
-    found, *_ = np.linalg.lstsq(works / usual_s[:, None], np.ones(len(steps)), rcond=None)
+    found, *_ = np.linalg.lstsq(works / best_s[:, None], np.ones(len(steps)), rcond=None)
     # Where one of them is nothing, noise may make it less than that.
     one_s, two_s, window_s = (max(float(value), 0.0) for value in found)
-    expected = works @ np.array([one_s, two_s, window_s])
     logs = [
-        np.log(seconds / expected_s)
-        for expected_s, took in zip(expected, steps.values(), strict=True)
-        for seconds in took
+        np.log(seconds) - np.log(np.median(took)) for took in steps.values() for seconds in took
     ]
     # Not the standard deviation: a machine that others use too goes wild now and then.
-    sigma = 1.4826 * float(np.median(np.abs(logs - np.median(logs))))
+    sigma = 1.4826 * float(np.median(np.abs(logs)))
     return Taken(
         one_s=round(max(one_s, 1e-6), 7),
         two_s=round(max(two_s, 1e-6), 7),
@@ -188,9 +185,9 @@ def taken(
     )
 
 
-def _usual(took: Sequence[float]) -> float:
-    """The quarter of them that is quickest ends here: other programs only ever make it longer."""
-    return float(np.quantile(took, 0.25))
+def _best(took: Sequence[float]) -> float:
+    """The quickest, as in the engine's own warm-up: other programs only ever make it longer."""
+    return min(took)
 
 
 def work(step: Step) -> tuple[int, int, int]:

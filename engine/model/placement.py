@@ -41,6 +41,7 @@ class Settled:
         acoustic: where this part does.
         vocoder: the same.
         threads: of the processor; 0: one per core.
+        spinning: whether they wait for each other awake.
         why: a sentence.
         fault: why it is not what somebody asked for, a sentence; empty if it is.
     """
@@ -49,6 +50,7 @@ class Settled:
     acoustic: Candidate
     vocoder: Candidate
     threads: int
+    spinning: bool
     why: str
     fault: str = ""
 
@@ -84,7 +86,8 @@ def settle(
     retest = settings.provider_retest if candidates else "on_demand"
     reason = "it is the first" if before is None else providers.stale(before, key, retest, now_s())
     findings = list(before.findings) if before else []
-    sweep = before.sweep if before and before.key == key else {}
+    same = before if before and before.key == key else None
+    sweep, asleep = (same.sweep, same.asleep) if same else ({}, None)
     decided_s = before.decided_s if before else 0.0
     if reason and candidates:
         log.info("the providers are tried", reason=reason)
@@ -93,7 +96,9 @@ def settle(
     decision: Decision | None = None
     if candidates or not reason:
         forced = settings.provider != "auto"
-        decision = providers.decided(key, findings, decided_s, forced=forced, sweep=sweep)
+        decision = providers.decided(
+            key, findings, decided_s, forced=forced, sweep=sweep, asleep=asleep
+        )
     if reason and decision:
         keep(file, decision)
     acoustic = providers.named(decision.acoustic) if decision else CPU
@@ -104,6 +109,7 @@ def settle(
         acoustic=acoustic,
         vocoder=vocoder,
         threads=settings.threads or (decision.threads if decision else 0),
+        spinning=settings.spinning and (decision is None or decision.spinning),
         why=why,
         fault=_unfulfilled(settings, candidates, {acoustic, vocoder} == {CPU}, why),
     )
@@ -129,7 +135,7 @@ def findings_of(
 
 def subject_of(built: build.Build, found: Assets, settings: Settings) -> Subject:
     """What is tried."""
-    return Subject(built, found.voices, settings.voice, settings.threads)
+    return Subject(built, found.voices, settings.voice, settings.threads, settings.spinning)
 
 
 def _built(found: Assets, settings: Settings, progress: Progress, *, anywhere: bool) -> build.Build:

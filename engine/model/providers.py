@@ -229,6 +229,7 @@ class Decision(msgspec.Struct, frozen=True):
         threads: of the processor; 0: one per core.
         sweep: that was found so, by number of threads the time by that of one per core, which it
             kept to in all turns but one.
+        asleep: the same of threads that wait asleep instead of spinning; None: it was not tried.
     """
 
     key: Key
@@ -238,6 +239,12 @@ class Decision(msgspec.Struct, frozen=True):
     vocoder: str = CPU.name
     threads: int = 0
     sweep: dict[int, float] = {}
+    asleep: float | None = None
+
+    @property
+    def spinning(self) -> bool:
+        """Whether threads are to wait for each other awake: unless sleep was clearly quicker."""
+        return self.asleep is None or self.asleep > WORTH
 
 
 def decided(
@@ -247,6 +254,7 @@ def decided(
     *,
     forced: bool = False,
     sweep: Mapping[int, float] | None = None,
+    asleep: float | None = None,
 ) -> Decision:
     """What follows from a test; see `choice` and `best_threads`.
 
@@ -260,6 +268,7 @@ def decided(
         vocoder=choice(findings, "vocoder", forced=forced),
         threads=best_threads(sweep or {}),
         sweep=dict(sweep or {}),
+        asleep=asleep,
     )
 
 

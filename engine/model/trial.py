@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
@@ -57,12 +58,14 @@ class Subject(msgspec.Struct, frozen=True):
         voices: the folder.
         voice: that speaks.
         threads: of the processor; 0: one per core.
+        spinning: whether they wait for each other awake.
     """
 
     build: build.Build
     voices: Path
     voice: str
     threads: int
+    spinning: bool = True
 
 
 class Examiner:
@@ -77,8 +80,9 @@ class Examiner:
         self._subject, self._opens = subject, opens
         self._voices = Voices(subject.voices)
         self._voice = self._voices.resolve(subject.voice)
-        self._own_acoustic = self._acoustic(CPU, session)
-        self._own_vocoder = self._vocoder(CPU, session)
+        own = partial(session, spinning=subject.spinning)
+        self._own_acoustic = self._acoustic(CPU, own)
+        self._own_vocoder = self._vocoder(CPU, own)
         self._predictor = Predictor()
         self._sounds: dict[int, Acoustics] = {}
 

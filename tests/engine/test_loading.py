@@ -49,7 +49,7 @@ def read(
         (service, "Voices"): lambda *_: None,
         (assets, "ensure"): lambda **_: FOUND,
         (build, "ensure"): ensure,
-        (placement, "settle"): lambda *_: Settled(built, CPU, CPU, 1, "why", fault),
+        (placement, "settle"): lambda *_: Settled(built, CPU, CPU, 1, True, "why", fault),
     }
     for (module, name), value in replaced.items():
         monkeypatch.setattr(module, name, value)

@@ -25,12 +25,19 @@ from tests.engine.model.places import (
 )
 
 
-@given(st.lists(FINDINGS, max_size=5), st.dictionaries(st.integers(1, 64), st.floats(0.1, 9)))
+@given(
+    st.lists(FINDINGS, max_size=5),
+    st.dictionaries(st.integers(1, 64), st.floats(0.1, 9)),
+    st.none() | st.floats(0.1, 9),
+)
 def test_a_decision_is_read_as_it_was_kept(
-    tmp_path_factory: pytest.TempPathFactory, findings: list[Finding], sweep: dict[int, float]
+    tmp_path_factory: pytest.TempPathFactory,
+    findings: list[Finding],
+    sweep: dict[int, float],
+    asleep: float | None,
 ) -> None:
     file = tmp_path_factory.mktemp("kept") / "deep" / placement.FILE
-    decision = providers.decided(KEY, findings, 1e9, sweep=sweep)
+    decision = providers.decided(KEY, findings, 1e9, sweep=sweep, asleep=asleep)
     assert placement.keep(file, decision)
     assert placement.read(file) == decision
     assert list(file.parent.iterdir()) == [file]
@@ -142,9 +149,10 @@ def test_a_test_that_is_done_again_keeps_what_was_found_about_threads(machine: M
     file = machine.settings.cache_dir / placement.FILE
     kept = placement.read(file)
     assert kept is not None
-    placement.keep(file, msgspec.structs.replace(kept, sweep={3: 0.7, 4: 1.0}))
+    placement.keep(file, msgspec.structs.replace(kept, sweep={3: 0.7, 4: 1.0}, asleep=0.8))
     machine.now_s += 8 * DAY_S
     assert machine.start().threads == machine.start().threads == 3
+    assert not machine.start().spinning
     assert len(machine.tried) == 2
 
 
@@ -173,6 +181,20 @@ def test_what_was_asked_for_and_cannot_be_is_told(machine: Machine) -> None:
     assert "coreml-all: it is silent" in settled.fault
     assert not machine.start(provider="cpu").fault
     assert "setting provider says" in machine.start(provider="cpu").why
+
+
+@pytest.mark.parametrize(
+    ("asleep", "setting", "spins"),
+    [(None, True, True), (None, False, False), (0.95, True, True), (0.8, True, False)],
+)
+def test_threads_sleep_if_that_was_clearly_quicker_or_somebody_says_so(
+    machine: Machine, asleep: float | None, setting: bool, spins: bool
+) -> None:
+    machine.offered = LINUX
+    key = placement.key_of(build.planned("a" * 64, machine.settings.cache_dir), ())
+    file = machine.settings.cache_dir / placement.FILE
+    placement.keep(file, providers.decided(key, [], 1.0, asleep=asleep))
+    assert machine.start(spinning=setting).spinning is spins
 
 
 def test_threads_that_were_measured_are_used_unless_somebody_names_some(machine: Machine) -> None:
