@@ -125,43 +125,6 @@ async def test_text_is_measured_in_code_points(page: Page) -> None:
         assert "".join(answer["tokens"]) == whole
 
 
-async def test_half_a_surrogate_pair_does_not_break_a_message(page: Page) -> None:
-    async with staged() as stage:
-        await page.go(stage.url)
-        found = await page.evaluate(
-            r'import("/page/text.js").then(({Text}) => new Text("a\ud83d b").toString())'
-        )
-    assert found == "a\ufffd b"
-
-
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        ("en-us", "American English"),
-        ("pt-br", "Brazilian Portuguese"),
-        ("ja", "Japanese"),
-        ("!", "!"),
-    ],
-)
-async def test_languages_have_names(page: Page, code: str, name: str) -> None:
-    async with staged() as stage:
-        await page.go(stage.url)
-        found = await page.evaluate(
-            f'import("/page/text.js").then(({{languageName}}) => languageName("{code}"))'
-        )
-    assert found == name
-
-
-async def test_a_page_that_came_by_https_goes_to_the_engine_by_wss(page: Page) -> None:
-    async with staged() as stage:
-        await page.go(stage.url)
-        found = await page.evaluate(
-            'import("/page/connection.js").then(({addressFor}) =>'
-            ' ["http:", "https:"].map((page) => addressFor(page, "ws://tts.example:8881/")))'
-        )
-    assert found == ["ws://tts.example:8881/", "wss://tts.example:8881/"]
-
-
 #: shows each text as it grows, marks places in it; gives what is wrong
 READ = """
 import("/page/reader.js").then(({ Reader }) => {
@@ -205,31 +168,6 @@ async def test_a_text_of_any_length_is_shown_and_marked_as_it_grows(page: Page) 
     async with staged() as stage:
         await page.go(stage.url)
         assert await page.evaluate(READ % json.dumps(tests)) == []
-
-
-FED = """
-import("/page/connection.js").then(async ({ Refused }) => {
-  const { Feeder } = await import("/page/feeder.js");
-  const said = [];
-  const speech = { sent: 0, text: "One two.", flushes: [], complete: false };
-  const stream = { number: 3, speech, base: 0, reached: 0, complete: false, allSaid: false };
-  const feeder = new Feeder({
-    ask: () => Promise.reject(new Refused({ message: "Too long.", code: "text_too_long" })),
-    attempt: (message) => said.push(message),
-  }, () => stream);
-  feeder.onnotice = (sentence) => said.push(sentence);
-  await feeder.feed();
-  await feeder.feed();
-  return said;
-})
-"""
-
-
-async def test_a_text_that_is_refused_in_its_middle_ends_there(page: Page) -> None:
-    """Else the engine would wait for more of it, and the page for its end."""
-    async with staged() as stage:
-        await page.go(stage.url)
-        assert await page.evaluate(FED) == ["Too long.", {"type": "end", "stream": 3}]
 
 
 def test_the_page_does_what_it_is_to_in_virtual_time() -> None:

@@ -2,9 +2,10 @@
 
 import assert from "node:assert/strict";
 import test, { mock } from "node:test";
-import { Connection } from "../../../http_compat/page/static/connection.js";
+import { addressFor, Connection, Refused } from "../../../http_compat/page/static/connection.js";
 import { Feeder } from "../../../http_compat/page/static/feeder.js";
 import { Stream } from "../../../http_compat/page/static/stream.js";
+import { languageName, Text } from "../../../http_compat/page/static/text.js";
 import { LATENCY_MS, page, passes, settled, sockets, sound, sounded } from "./world.mjs";
 
 const MANNER = { voice: "af_heart", speed: 1 };
@@ -43,6 +44,29 @@ test("after a connection that stood for five seconds the pauses begin anew", asy
   sockets.at(-1).greets();
   await passes(5_100);
   assert.deepEqual([pause(), pause()], [250, 500]);
+});
+
+test("a page that came by https goes to the engine by wss", () => {
+  const engine = "ws://tts.example:8881/";
+  assert.equal(addressFor("http:", engine), engine);
+  assert.equal(addressFor("https:", engine), "wss://tts.example:8881/");
+});
+
+// --- text ---------------------------------------------------------------------------------------------
+
+test("half a surrogate pair does not break a message", () => {
+  assert.equal(new Text("a\ud83d b").toString(), "a\ufffd b");
+});
+
+test("languages have names", () => {
+  for (const [code, name] of [
+    ["en-us", "American English"],
+    ["pt-br", "Brazilian Portuguese"],
+    ["ja", "Japanese"],
+    ["!", "!"],
+  ]) {
+    assert.equal(languageName(code), name);
+  }
 });
 
 // --- numbers ------------------------------------------------------------------------------------------
@@ -185,6 +209,22 @@ test("a stream that waits for text is not forgotten by the engine", () => {
     other.keepAlive();
   }
   assert.equal(said.length, 15);
+});
+
+test("a text that is refused in its middle ends there", async () => {
+  // Else the engine would wait for more of it, and the page for its end.
+  const said = [];
+  const speech = { sent: 0, text: "One two.", flushes: [], complete: false };
+  const stream = { number: 3, speech, base: 0, reached: 0, complete: false, allSaid: false };
+  const connection = {
+    ask: () => Promise.reject(new Refused({ message: "Too long.", code: "text_too_long" })),
+    attempt: (message) => said.push(message),
+  };
+  const feeder = new Feeder(connection, () => stream);
+  feeder.onnotice = (sentence) => said.push(sentence);
+  await feeder.feed();
+  await feeder.feed();
+  assert.deepEqual(said, ["Too long.", { type: "end", stream: 3 }]);
 });
 
 test("a page whose listener pauses keeps its stream alive by itself", async () => {
