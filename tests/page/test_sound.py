@@ -62,7 +62,12 @@ async def test_the_samples_of_the_real_engine_reach_the_device_as_they_are(
 OTHERS: tuple[tuple[str, str, list[str], str], ...] = (
     ("\U0001f600\U0001f680 \U0001f44d\U0001f3fd", "nothing that can be spoken", [], "ltr"),
     ("\u0645\u0631\u062d\u0628\u0627 \u0628\u0643.", "no voice can read", [], "rtl"),
-    ("\u05e9\u05dc\u05d5\u05dd: peace \U0001f54a", "hold nothing", ["peace"], "rtl"),
+    (
+        "\u05e9\u05dc\u05d5\u05dd: peace \U0001f54a",
+        "spoken. \u201c\u05e9\u05dc\u05d5\u05dd\u201d",
+        ["peace"],
+        "rtl",
+    ),
 )
 
 

@@ -340,7 +340,11 @@ export class Session {
   /** @param {Message} message */
   #warned(message) {
     const quiet = ["unknown_stream", "not_owner", "not_made_yet", "unknown_field", "unknown_type"];
-    if (!quiet.includes(message.code)) this.onnotice(message.message);
+    if (quiet.includes(message.code)) return;
+    const stream = this.#streams.get(message.stream);
+    const { message: sentence, char_start: start, char_end: end } = message;
+    const about = stream?.speech && end > start ? stream.told(start, end) : "";
+    this.onnotice(about ? `${sentence} “${about}”` : sentence);
   }
 
   /**

@@ -26,6 +26,9 @@ import { Text } from "./text.js";
  * @typedef {{start: number, end: number, sample: number, samples: number}} Word
  */
 
+/** Code points of a text that a sentence about it holds at most. */
+const TOLD = 60;
+
 /**
  * A text to be spoken, which may still grow, and how it is sent.
  *
@@ -175,6 +178,17 @@ export class Stream {
       place = { from, to: this.#shown.toString().length };
     }
     this.segments.push({ index, sample, start, end, place, done: false });
+  }
+
+  /**
+   * A part of our text, for a sentence about it.
+   * @param {number} start code point of the stream's text
+   * @param {number} end
+   */
+  told(start, end) {
+    const [from, to] = [this.base + start, this.base + end];
+    const part = this.shown.slice(from, Math.min(to, from + TOLD));
+    return to > from + TOLD ? `${part}…` : part;
   }
 
   /**

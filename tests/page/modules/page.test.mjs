@@ -245,6 +245,24 @@ test("a page whose listener pauses keeps its stream alive by itself", async () =
   );
 });
 
+test("what is wrong with a part of a text is told with that part", async () => {
+  const here = await page();
+  const { engine, told } = here;
+  await speaks(here, `Fine 😀😀 and ${"x".repeat(99)}.`);
+  const warning = { type: "warning", code: "not_spoken", message: "Not spoken.", stream: 1 };
+  engine.says({ ...warning, char_start: 5, char_end: 7 });
+  engine.says({ ...warning, char_start: 12, char_end: 111 });
+  engine.says({ ...warning, message: "Nothing is." });
+  engine.says({ ...warning, stream: 9, char_start: 5, char_end: 7 });
+  engine.says({ ...warning, code: "unknown_field" });
+  assert.deepEqual(told, [
+    "Not spoken. “😀😀”",
+    `Not spoken. “${"x".repeat(60)}…”`,
+    "Nothing is.",
+    "Not spoken.",
+  ]);
+});
+
 // --- texts of others ----------------------------------------------------------------------------------
 
 /** Another program's text of two words, whole, as the engine tells of it. */
