@@ -19,8 +19,7 @@ from engine.audio import PCM_DTYPE, SAMPLE_BYTES, SAMPLE_RATE, ms_to_samples
 from engine.errors import NotReady
 from engine.model.assets import Assets
 from engine.request import Event, Frame
-from tests.playerd.program import Program
-from tests.playerd.test_program import NotAsExpected, disturbed
+from tests.playerd.test_program import NotAsExpected
 from tests.support.access import TOKEN
 from tests.support.processes import PATIENCE_S, free_ports, started
 from tests.support.reading import Heard
@@ -58,12 +57,15 @@ def now_s(trio_s: float | None = None) -> float:
 
 
 @contextmanager
-def judging(program: Program) -> Iterator[None]:
-    """What is found wrong may be the machine's fault; see `heard_as_expected`."""
+def judging() -> Iterator[None]:
+    """What is found wrong may be the machine's fault; see `undisturbed`.
+
+    So may be that there are more parts of sound to be judged than there should be, or none.
+    """
     try:
         yield
-    except AssertionError as error:
-        raise NotAsExpected(program, str(error)) from error
+    except (AssertionError, ValueError, IndexError) as error:
+        raise NotAsExpected(str(error)) from error
 
 
 #: The time at which a sample leaves a null sink is known to so much: the player plans by what the device
@@ -71,19 +73,14 @@ def judging(program: Program) -> Iterator[None]:
 CLOCK_MS = 5.0
 
 
-def in_time(what: str, values_ms: Sequence[float], most_ms: float, program: Program) -> bool:
-    """Whether it never took longer, and prints how long it took.
-
-    A machine that has too much to do gets twice as long: it keeps the player from the processor,
-    and the engine, and this test.
-    """
+def in_time(what: str, values_ms: Sequence[float], most_ms: float) -> bool:
+    """Whether it never took longer, and prints how long it took."""
     least, half, most = np.quantile(values_ms, [0, 0.5, 1])
-    busy = disturbed(program)
     print(
         f"{what}: {least:.1f} / {half:.1f} / {most:.1f} ms (least, median, most of "
-        f"{len(values_ms)}){', on a busy machine' if busy else ''}"
+        f"{len(values_ms)})"
     )
-    return bool(most <= most_ms * (2 if busy else 1) + CLOCK_MS)
+    return bool(most <= most_ms + CLOCK_MS)
 
 
 # --- the engine ---------------------------------------------------------------------------------

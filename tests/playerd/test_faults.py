@@ -1,16 +1,10 @@
-"""A real sound server, and what can happen to it: speech goes on, and what is told is so.
-
-These need the processor in time. Where one fails on a machine that has too much to do, it is tried
-once more, and says so.
-"""
+"""A real sound server, and what can happen to it: speech goes on, and what is told is so."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,30 +15,40 @@ import trio
 from numpy.typing import NDArray
 
 from engine.audio import PCM_DTYPE, SAMPLE_RATE, faded_out, ms_to_samples
+from playerd.device import LOOK_AGAIN_S
+from playerd.sinks.portaudio import QUICK_LIMIT_S, STOP_LIMIT_S
+from playerd.sinks.watch import SILENT_S
 from tests.playerd.sounding import Child, Task, sounding, word
 from tests.support.rig import FORMS, Rig, code, parts
+from tests.support.undisturbed import undisturbed
 
 BLOCK = 480
 SECONDS = 1.8
 CODE = code(SECONDS)
 TOTAL = len(CODE) // 2
 
-
-async def undisturbed(attempt: Callable[[], Awaitable[None]]) -> None:
-    """Makes an attempt, and a second one if the machine had too much to do in the first."""
-    try:
-        await attempt()
-    except AssertionError as error:
-        if os.getloadavg()[0] <= (os.cpu_count() or 1):
-            raise
-        print(f"The machine was busy, and {error or 'something'} was wrong; trying once more.")
-        await attempt()
+# How long it takes at most, by what PortAudio and PulseAudio were measured to take, in seconds:
+#: to say that the device went away
+LOST_S = 0.15
+#: to close, to look for devices afresh, to open, and to be asked for a block: 0.07 and less
+OPEN_S = 0.12
+#: until a device that asks for nothing is said to stand still, which it may not for `SILENT_S`
+STALLED_S = SILENT_S + 0.1
+#: until sound goes on when a device that stood still does
+GOES_ON_S = 0.15
 
 
 def one(found: list[range]) -> range:
     """The only part that was captured."""
     assert len(found) == 1, found
     return found[0]
+
+
+def joined(found: list[range]) -> range:
+    """The only part that was captured, perhaps with silence in it."""
+    assert all(before.stop == after.start for before, after in pairwise(found)), found
+    assert found
+    return range(found[0].start, found[-1].stop)
 
 
 def lost(child: Child) -> bool:
@@ -72,9 +76,10 @@ async def test_another_sink_on_the_same_server(rig: Rig, way: str) -> None:
                     await child.hear("done")
         finally:
             rig.control("set-default-sink", "s24")
-        before = one(parts(first.read_bytes(), CODE))
-        after = one(parts(second.read_bytes(), CODE))
+        before = joined(parts(first.read_bytes(), CODE))
+        after = joined(parts(second.read_bytes(), CODE))
         assert (before.start, after.stop) == (0, TOTAL)
+        print(f"{after.start - before.stop} samples lost")
         assert abs(before.stop - after.start) <= BLOCK
         assert not lost(child)
 
@@ -95,7 +100,8 @@ async def test_the_sink_goes_and_there_is_another_one(silent_rig: Rig) -> None:
         found = parts(capture.read_bytes(), CODE)
         assert found[-1].stop == TOTAL
         # What the server had handed to the sink is gone with it.
-        assert TOTAL - found[0].start - sum(map(len, found)) in range(2 * BLOCK + 1), found
+        print(f"{TOTAL - found[0].start - sum(map(len, found))} samples lost")
+        assert TOTAL - found[0].start - sum(map(len, found)) in range(BLOCK + 1), found
         assert not lost(child)
 
     await undisturbed(attempt)
@@ -114,10 +120,11 @@ async def test_another_device_is_chosen(rig: Rig) -> None:
                 there = await child.hear("device", name="other")
                 await child.hear("done")
         print(f"open after {there['at_s'] - stopped['at_s']:.3f} s")
+        assert there["at_s"] - stopped["at_s"] < OPEN_S
         before = parts(first.read_bytes(), CODE)
         assert before[0].start == 0
         assert abs(before[0].stop + 120 - stopped["heard"]) <= BLOCK
-        assert one(parts(second.read_bytes(), code(0.5, 2))) == range(ms_to_samples(500))
+        assert joined(parts(second.read_bytes(), code(0.5, 2))) == range(ms_to_samples(500))
 
     await undisturbed(attempt)
 
@@ -165,17 +172,18 @@ async def test_no_device_and_back(silent_rig: Rig, fault: str) -> None:
                     back_s = time.monotonic()
                     there = await child.hear("device", name="default")
                     await child.hear("done")
-        assert gone["at_s"] - began_s < 1.0
-        assert there["at_s"] - back_s < 2.5
-        before = one(parts(first.read_bytes(), CODE))
-        after = one(parts(second.read_bytes(), CODE))
+        before = joined(parts(first.read_bytes(), CODE))
+        after = joined(parts(second.read_bytes(), CODE))
         print(
             f"lost after {gone['at_s'] - began_s:.3f} s, back after {there['at_s'] - back_s:.3f} s, "
             f"{before.stop - after.start} samples twice"
         )
+        assert gone["at_s"] - began_s < LOST_S
+        # It was looked for when it was lost, and perhaps in vain: then the next look waits.
+        assert there["at_s"] - back_s < 2 * LOOK_AGAIN_S + OPEN_S
         assert (before.start, after.stop) == (0, TOTAL)
-        # What the server had taken and not played is not known to have been heard.
-        assert before.stop - ms_to_samples(140) <= after.start <= before.stop + BLOCK
+        # What the server had taken since it asked last is not known to have been heard.
+        assert before.stop - 2 * BLOCK <= after.start <= before.stop
         assert child.position(gone["at_s"]) <= before.stop + 2 * BLOCK
 
     await undisturbed(attempt)
@@ -198,11 +206,12 @@ async def test_a_sink_that_is_suspended(rig: Rig) -> None:
                 goes_on = await child.hear("device", stalled=False)
                 await child.hear("done")
         print(f"stalled {stalled['at_s'] - began_s:.3f} s, over {goes_on['at_s'] - over_s:.3f} s")
-        assert 0.3 < stalled["at_s"] - began_s < 1.0
-        assert goes_on["at_s"] - over_s < 0.5
+        print(f"{TOTAL - sum(map(len, parts(capture.read_bytes(), CODE)))} samples lost")
+        assert 0.4 < stalled["at_s"] - began_s < STALLED_S
+        assert goes_on["at_s"] - over_s < GOES_ON_S
         found = parts(capture.read_bytes(), CODE)
         assert (found[0].start, found[-1].stop) == (0, TOTAL)
-        assert TOTAL - sum(map(len, found)) in range(2 * BLOCK + 1), found
+        assert TOTAL - sum(map(len, found)) in range(BLOCK + 1), found
         assert child.position(over_s) <= found[0].stop + BLOCK, "nothing is played by a frozen sink"
 
     await undisturbed(attempt)
@@ -228,12 +237,12 @@ async def test_a_server_that_does_not_answer_can_be_stopped(silent_rig: Rig) -> 
                 thawed_s = time.monotonic()
                 done = await child.hear("done")
         print(f"stopped in {stopped['took_s']:.3f} s, done {done['at_s'] - thawed_s:.3f} s later")
-        assert stopped["took_s"] < 1.0
-        assert done["at_s"] - thawed_s < 5.0
+        assert stopped["took_s"] < STOP_LIMIT_S + QUICK_LIMIT_S + 0.1
+        assert done["at_s"] - thawed_s - 0.5 < GOES_ON_S  # half a second is spoken
         assert done["lag_s"] < 0.1
         captured = capture.read_bytes()
         again = [p for p in parts(captured, code(0.5, 2)) if p.stop > 0]
-        assert one(again) == range(ms_to_samples(500))
+        assert joined(again) == range(ms_to_samples(500))
         first = [p for p in parts(captured, CODE) if p.stop > 0]
         # What the server held when it was stopped it plays when it goes on.
         assert stopped["heard"] <= sum(map(len, first)) + BLOCK < stopped["heard"] + 6000
@@ -260,11 +269,12 @@ async def test_a_server_that_does_not_answer_for_a_while_goes_on(silent_rig: Rig
                 goes_on = await child.hear("device", stalled=False)
                 done = await child.hear("done")
         print(f"goes on after {goes_on['at_s'] - thawed_s:.3f} s")
-        assert goes_on["at_s"] - thawed_s < 0.5
+        print(f"{TOTAL - sum(map(len, parts(capture.read_bytes(), CODE)))} samples lost")
+        assert goes_on["at_s"] - thawed_s < GOES_ON_S
         assert done["lag_s"] < 0.1
         found = parts(capture.read_bytes(), CODE)
         assert (found[0].start, found[-1].stop) == (0, TOTAL)
-        assert TOTAL - sum(map(len, found)) in range(5 * BLOCK), found
+        assert TOTAL - sum(map(len, found)) in range(BLOCK + 1), found
 
     await undisturbed(attempt)
 
@@ -293,10 +303,10 @@ async def test_a_sink_that_is_muted_plays_on(rig: Rig) -> None:
 
 @pytest.mark.parametrize("pauses_s", [(1.2,), (0.09, 0.12, 0.2, 0.4)])
 async def test_a_process_that_was_stopped_goes_on(rig: Rig, pauses_s: tuple[float, ...]) -> None:
-    """The device drops blocks then, and they are handed over again.
+    """The device drops blocks then, and they are handed over again; see `Feed._doubt`.
 
-    Once in some tens of pauses, on a busy machine, the sound server loses 20 ms that begin in the
-    midst of a block, of which nothing tells us.
+    Once in some ten of pauses without a rest between them it drops others than it says: as much of
+    a block is lost then, and as much heard twice.
     """
 
     async def attempt() -> None:
@@ -321,7 +331,7 @@ async def test_a_process_that_was_stopped_goes_on(rig: Rig, pauses_s: tuple[floa
 # --- stop -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("how", "most_s"), [("stop", 0.15), ("cut", 0.05)])
+@pytest.mark.parametrize(("how", "most_s"), [("stop", 0.15), ("cut", 0.03)])
 async def test_what_is_heard_of_a_stop(rig: Rig, how: str, most_s: float) -> None:
     """Silence within 100 ms; the last sample heard is the one that is told of."""
 
@@ -349,7 +359,7 @@ async def test_what_is_heard_of_a_stop(rig: Rig, how: str, most_s: float) -> Non
             assert first.start == 0
             assert abs(first.stop - heard) <= BLOCK
             rest = captured[2 * first.stop :]
-        assert one(parts(rest, code(0.5, 2))) == range(ms_to_samples(500))
+        assert joined(parts(rest, code(0.5, 2))) == range(ms_to_samples(500))
 
     await undisturbed(attempt)
 
@@ -384,7 +394,7 @@ async def test_twenty_words_are_heard_whole_and_end_when_they_are_said_to(rig: R
         ]
         print(f"the end is told {np.median(late_ms):.0f} ms late, {max(late_ms):.0f} at most")
         assert min(late_ms) >= 0
-        assert np.median(late_ms) <= 60
+        assert np.median(late_ms) <= 40
         assert not lost(child)
 
     await undisturbed(attempt)

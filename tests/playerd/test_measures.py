@@ -45,11 +45,12 @@ from tests.playerd.measuring import (
 )
 from tests.playerd.playing import Client
 from tests.playerd.program import Program, engine, running
-from tests.playerd.test_program import disturbed, heard_as_expected, no_traceback
+from tests.playerd.test_program import NotAsExpected, no_traceback
 from tests.support.access import TOKEN
 from tests.support.reading import hear
 from tests.support.rig import Capture, Rig, code
 from tests.support.tone import ToneVoice
+from tests.support.undisturbed import undisturbed
 from wsproto_api import messages
 from wsproto_api.speak import WebSocketSpeak
 
@@ -161,7 +162,7 @@ async def test_every_sample_is_heard_and_the_end_is_told_when_it_is_heard(
             for stream, end in zip(streams, ends, strict=True)
             for start in [*stream.starts, len(stream.pcm)]
         ]
-        with judging(program):
+        with judging():
             found = runs(samples(capture.read_bytes()), wanted)
             inside = holes(found, wanted, edges)
             late_ms = [
@@ -177,11 +178,11 @@ async def test_every_sample_is_heard_and_the_end_is_told_when_it_is_heard(
                 f"{len(wanted) / SAMPLE_RATE:.0f} s of speech, RTF {state.rtf}, {inside} holes, "
                 f"{state.underruns} underruns, {len(pauses_ms)} pauses, {sum(pauses_ms):.0f} ms"
             )
-            assert inside <= state.underruns or disturbed(program), "nobody told of it"
-            assert in_time("item.done after the last sample", late_ms, DONE_MS, program)
+            assert inside <= state.underruns, "nobody told of it"
+            assert in_time("item.done after the last sample", late_ms, DONE_MS)
             assert min(late_ms) >= 0
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 # --- obedience ----------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ async def test_stop(rig: Rig, real_engine: Engine, tmp_path: Path, times: int) -
 
     async def attempt() -> None:
         late_ms = []
-        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
+        async with followed(rig, real_engine, tmp_path) as (_, client, follower):
             for n in range(times):
                 with rig.capture() as capture:
                     item = await client.speak(OBEDIENT, key=str(n))
@@ -212,15 +213,15 @@ async def test_stop(rig: Rig, real_engine: Engine, tmp_path: Path, times: int) -
                     done = await client.done(item)
                 assert done.outcome == "stopped"
                 stream = await follower.stream(str(n))
-                with judging(program):
+                with judging():
                     (run,) = runs(samples(capture.read_bytes()), stream.pcm)
                     assert is_silent_between(stream.pcm, 0, run.start)
                     assert 0 <= ms_to_samples(done.played_ms) - run.stop - run.fall <= FADE
                     late_ms.append((capture.left_s(run.ends) - asked_s) * 1000)
-        with judging(program):
-            assert in_time("silence after stop", late_ms, SILENT_MS, program)
+        with judging():
+            assert in_time("silence after stop", late_ms, SILENT_MS)
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.soak)])
@@ -233,7 +234,7 @@ async def test_pause_and_resume_within_an_utterance(
 
     async def attempt() -> None:
         asked_s, resumed_s = [], []
-        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
+        async with followed(rig, real_engine, tmp_path) as (_, client, follower):
             with rig.capture() as capture:
                 item = await client.speak(text, key="it")
                 await client.hear(messages.ItemStarted, item=item)
@@ -246,16 +247,16 @@ async def test_pause_and_resume_within_an_utterance(
                     await client.do(messages.PlayerResume())
                 assert (await client.done(item)).outcome == "finished"
             streamed = (await follower.stream("it")).pcm
-        with judging(program):
+        with judging():
             found = runs(samples(capture.read_bytes()), streamed)
             holes(found, streamed, ())
             late_ms = [
                 (capture.left_s(last_before(found, capture, again_s).ends) - at_s) * 1000
                 for at_s, again_s in zip(asked_s, resumed_s, strict=True)
             ]
-            assert in_time("silence after pause", late_ms, SILENT_MS, program)
+            assert in_time("silence after pause", late_ms, SILENT_MS)
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 def last_before(found: list[Run], capture: Capture, at_s: float) -> Run:
@@ -270,7 +271,7 @@ async def test_elsewhere_and_on_another_device(
 
     async def attempt() -> None:
         asked_s = []
-        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
+        async with followed(rig, real_engine, tmp_path) as (_, client, follower):
 
             async def then(command: msgspec.Struct) -> None:
                 await trio.sleep(0.5)
@@ -289,7 +290,7 @@ async def test_elsewhere_and_on_another_device(
                 await client.hear(messages.PlayerState, device="other", state="playing")
                 await then(messages.PlayerStop())
                 await client.done(item)
-        with judging(program):
+        with judging():
             streamed, starts = stream.pcm, stream.starts
             assert len(starts) >= 3
             found = runs(samples(first.read_bytes()), streamed)
@@ -305,9 +306,9 @@ async def test_elsewhere_and_on_another_device(
             late_ms = [(e - a) * 1000 for e, a in zip(ends, asked_s, strict=True)]
             looked_ms = late_ms.pop(-2)  # before anything is done, it is looked for
             print(f"silence {looked_ms:.0f} ms after another device was asked for")
-            assert in_time("silence after skip, back, seek, stop", late_ms, SILENT_MS, program)
+            assert in_time("silence after skip, back, seek, stop", late_ms, SILENT_MS)
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 async def test_the_volume_changes_without_a_click(
@@ -317,7 +318,7 @@ async def test_the_volume_changes_without_a_click(
 
     async def attempt() -> None:
         asked_s = []
-        async with followed(rig, real_engine, tmp_path) as (program, client, follower):
+        async with followed(rig, real_engine, tmp_path) as (_, client, follower):
             with rig.capture() as capture:
                 item = await client.speak(OBEDIENT, key="it")
                 await client.hear(messages.ItemStarted, item=item)
@@ -329,7 +330,7 @@ async def test_the_volume_changes_without_a_click(
                 await client.stop()
                 await client.done(item)
             streamed = (await follower.stream("it")).pcm
-        with judging(program):
+        with judging():
             captured = samples(capture.read_bytes())
             begun = captured[: np.flatnonzero(captured)[0] + ms_to_samples(300)]
             (run,) = runs(begun, streamed)
@@ -347,9 +348,9 @@ async def test_the_volume_changes_without_a_click(
                 (capture.left_s(run.at + int(part[0])) - at_s) * 1000
                 for part, at_s in zip(parts, asked_s, strict=True)
             ]
-            assert in_time("another volume", late_ms, SILENT_MS, program)
+            assert in_time("another volume", late_ms, SILENT_MS)
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 # --- the beginning ------------------------------------------------------------------------------
@@ -385,7 +386,7 @@ async def test_sound_begins_when_the_first_frame_is_there(
                     await client.done(item)
             streams = [await follower.stream(str(n)) for n in range(times)]
         captured = samples(capture.read_bytes())
-        with judging(program):
+        with judging():
             at = 0
             for stream in streams:
                 loud = np.flatnonzero(captured[at:])
@@ -399,9 +400,9 @@ async def test_sound_begins_when_the_first_frame_is_there(
                 quiet = np.convolve(captured[at:] != 0, np.ones(480), "valid") == 0
                 at += int(np.flatnonzero(quiet)[0])
             what = f"first sample after the first frame, {voice}"
-            assert in_time(what, waits_ms, START_MS, program)
+            assert in_time(what, waits_ms, START_MS)
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 # --- an engine that goes away -------------------------------------------------------------------
@@ -446,7 +447,7 @@ async def test_the_engine_goes_away_in_a_sentence_and_comes_back(
         assert "recovering" in client.states()
         begun, anew = broken.heard.of(messages.Segment)[-1], rest.heard.of(messages.Segment)[0]
         assert STORY[begun.char_end :].lstrip().startswith(anew.text)
-        with judging(program):
+        with judging():
             wanted = np.concatenate([broken.pcm, rest.pcm])
             found = runs(samples(capture.read_bytes()), wanted)
             edges = [*broken.starts, *(len(broken.pcm) + start for start in rest.starts)]
@@ -462,4 +463,4 @@ async def test_the_engine_goes_away_in_a_sentence_and_comes_back(
                 f"{samples_to_ms(after.at - before.ends):.0f} ms"
             )
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.playerd.program import Program, engine, running
 from tests.support.reading import hear
 from tests.support.rig import PATIENCE_S, Rig
 from tests.support.tone import ToneVoice
+from tests.support.undisturbed import undisturbed
 from wsproto_api import messages
 
 NO_ENGINE = 1  # a port where nobody listens
@@ -66,30 +67,8 @@ def no_traceback(program: Program) -> bool:
 # --- what is heard ----------------------------------------------------------------------------
 
 
-def disturbed(program: Program) -> bool:
-    """Whether other work on this machine kept the sound device waiting."""
-    return os.getloadavg()[0] > (os.cpu_count() or 1) or any(
-        "had to wait" in line for line in program.lines
-    )
-
-
-async def heard_as_expected(attempt: Callable[[], Awaitable[None]]) -> None:
-    """Runs a test that needs the processor in time; once more if it was kept from it."""
-    try:
-        await attempt()
-    except NotAsExpected as error:
-        if not disturbed(error.program):
-            raise
-        print("The machine was busy and the sound had holes; trying once more.")
-        await attempt()
-
-
 class NotAsExpected(AssertionError):
-    """What was heard is not what was to be heard."""
-
-    def __init__(self, program: Program, what: str) -> None:
-        super().__init__(what)
-        self.program = program
+    """What was heard is not what was to be heard, which may be the machine's fault."""
 
 
 async def test_every_sample_is_heard_once_and_in_order(
@@ -122,9 +101,9 @@ async def test_every_sample_is_heard_once_and_in_order(
                 is_whole(sound, trimmed(pcm)) for sound, pcm in zip(heard, expected, strict=True)
             )
         ):
-            raise NotAsExpected(program, f"{[len(sound) for sound in heard]} bytes were heard")
+            raise NotAsExpected(f"{[len(sound) for sound in heard]} bytes were heard")
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 async def test_stop_fades_and_says_how_much_was_heard(
@@ -160,12 +139,11 @@ async def test_stop_fades_and_says_how_much_was_heard(
             told = ms_to_samples(done.played_ms)
             lengths = [len(sound) for sound in others]
             raise NotAsExpected(
-                program,
                 f"{len(heard)} samples were heard, {told} are told of, the last {heard[-1]}; "
                 f"then {lengths} bytes",
             )
 
-    await heard_as_expected(attempt)
+    await undisturbed(attempt, NotAsExpected)
 
 
 # --- with and without a device ----------------------------------------------------------------
