@@ -1,6 +1,7 @@
 // The page: joins the parts, and puts what they know into the document.
 
 import { addressFor, Connection } from "./connection.js";
+import { pasted, putAnew } from "./field.js";
 import { Log } from "./log.js";
 import { remember, remembered } from "./memory.js";
 import { Playback } from "./playback.js";
@@ -15,12 +16,6 @@ const SAMPLE_TEXT = `A voice should begin before the thought is finished.
 
 This page plays what the engine makes, the moment it is made. Every word is marked as you hear it, and \
 the numbers below say how far the sound is ahead of you.`;
-
-/**
- * A longer text is put into its field by us, when it is pasted and before it is shown again: what the
- * browser itself inserts takes Chromium the square of its length to draw. It cannot be undone then.
- */
-const LONG = 50_000;
 
 /**
  * @template {HTMLElement} T
@@ -218,12 +213,7 @@ function read() {
 function edit() {
   editing = true;
   ended = "";
-  if (text.hidden && text.value.length > LONG) {
-    const { value, selectionStart, selectionEnd } = text;
-    text.value = "";
-    text.value = value;
-    text.setSelectionRange(selectionStart, selectionEnd);
-  }
+  if (text.hidden) putAnew(text);
   text.hidden = false;
   reading.hidden = true;
   text.focus();
@@ -311,15 +301,6 @@ function stop() {
   session.stop();
 }
 
-/** @param {ClipboardEvent} event */
-function paste(event) {
-  const pasted = event.clipboardData?.getData("text/plain") ?? "";
-  if (pasted.length <= LONG) return;
-  event.preventDefault();
-  text.setRangeText(pasted, text.selectionStart, text.selectionEnd, "end");
-  editing = true;
-}
-
 function pause() {
   if (session.activity === "paused") session.resume();
   else session.pause();
@@ -383,7 +364,9 @@ function listenToControls() {
   listen.addEventListener("change", () => void listenToAll());
   document.addEventListener("keydown", key);
   text.addEventListener("input", () => (editing = true));
-  text.addEventListener("paste", paste);
+  text.addEventListener("paste", (event) => {
+    if (pasted(text, event)) editing = true;
+  });
   voice.addEventListener("change", () => {
     remember("voice", voice.value);
     const own = ownSpeed();
