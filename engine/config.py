@@ -42,6 +42,9 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]
 Wanted = Literal["auto", "cpu", "coreml", "cuda", "tensorrt", "openvino", "directml"]
 Retest = Literal["daily", "weekly", "monthly", "on_demand"]
 
+#: how often the scheduled benchmark is run; `engine.selfbench`
+Every = Literal["off", "daily", "weekly", "monthly"]
+
 #: The voices of the OpenAI API, by ours: of the same name where there is one, else one that is alike.
 OPENAI_VOICES = {
     "alloy": "af_alloy",
@@ -193,6 +196,19 @@ class Settings(BaseSettings):
     )
     cache_mb: int = Field(
         64, ge=0, le=4096, description="audio kept for phrases that come again; 0: nothing is kept"
+    )
+    memory_limit_mb: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="memory above which the engine gives back what it can; 0: 1000 more than at first",
+    )
+    selfbench: Every = Field(
+        "off", description="how often, when nobody speaks, the engine looks whether it is slower"
+    )
+    state_dir: Path = Field(
+        default_factory=lambda: platformdirs.user_state_path(APP),
+        description="where what that has found is kept",
     )
     stall_s: float = Field(
         30.0,

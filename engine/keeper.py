@@ -30,7 +30,7 @@ import trio
 from engine import __version__, metrics
 from engine.config import Settings
 from engine.errors import NotReady, SetupError
-from engine.report import CacheUse, Costs, Report, Reset, State
+from engine.report import CacheUse, Costs, Memory, Report, Reset, SelfBench, State
 from engine.request import LiveRequest, ModelInfo, SpeechRequest, Stream, VoiceInfo
 from engine.stall import LOOK_S, StallWatch, Work, quietest
 from engine.tally import Tally
@@ -63,6 +63,16 @@ class Upkeep(Protocol):
     @property
     def costs(self) -> Costs | None:
         """Of the model's work."""
+        ...
+
+    @property
+    def memory(self) -> Memory | None:
+        """What is done about it."""
+        ...
+
+    @property
+    def selfbench(self) -> SelfBench | None:
+        """What the scheduled benchmark has found."""
         ...
 
     async def run(self) -> None:
@@ -229,6 +239,8 @@ class Keeper:
             rtf=tally.rtf,
             rss_bytes=metrics.rss_bytes(),
             costs=service.upkeep.costs if service else None,
+            memory=service.upkeep.memory if service else None,
+            selfbench=service.upkeep.selfbench if service else None,
         )
 
     async def reset(self) -> Reset:

@@ -17,6 +17,7 @@ stays on rung 3, because silence in a sentence is worse than what is predicted t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -83,6 +84,15 @@ class Windows:
         """Those that there are, from the first to the largest; ends of segments are others."""
         doubled = (self.first << n for n in range(LAST_WINDOW.bit_length()))
         return (*(size for size in doubled if size < LAST_WINDOW), LAST_WINDOW)
+
+
+def exact_steps(columns: int) -> Iterator[Step]:
+    """The whole segment on rung 2, in windows as for somebody who listens; whatever the machine."""
+    yield Step(Kind.STAGE_ONE, 0, columns)
+    at, size = 0, FIRST_WINDOW
+    while at < columns:
+        yield Step(Kind.EXACT, at, min(columns, at + size))
+        at, size = at + size, min(LAST_WINDOW, 2 * size)
 
 
 class Costs:

@@ -80,6 +80,42 @@ DRIFTS = Gauge(
     ["part"],
     registry=REGISTRY,
 )
+MEMORY_LIMIT = Gauge(
+    "kokoro_live_memory_limit_bytes",
+    "Above this the process gives back what it can (process_resident_memory_bytes is what it has)",
+    registry=REGISTRY,
+)
+SHRINKS = Counter(
+    "kokoro_live_shrinks",
+    "Times that memory was given back: when idle, above the limit, or with all caches (forget)",
+    ["why"],
+    registry=REGISTRY,
+)
+CACHE_USED = Gauge(
+    "kokoro_live_cache_used",
+    "What is in a cache, in its unit",
+    ["cache", "unit"],
+    registry=REGISTRY,
+)
+CACHE_BOUND = Gauge(
+    "kokoro_live_cache_bound",
+    "What can be in a cache at most, in its unit",
+    ["cache", "unit"],
+    registry=REGISTRY,
+)
+SELFBENCH = Gauge(
+    "kokoro_live_selfbench_seconds",
+    "What a fixed text took in the last run of the scheduled benchmark, by part of the model, and "
+    "the arithmetic beside it (yardstick)",
+    ["part"],
+    registry=REGISTRY,
+)
+SLOWER = Gauge(
+    "kokoro_live_selfbench_slower",
+    "1 if a part of the model was over 20 % slower in the last five runs than in the five before",
+    ["part"],
+    registry=REGISTRY,
+)
 RESETS = Counter("kokoro_live_resets", "Resets asked for, by result", ["result"], registry=REGISTRY)
 
 

@@ -80,6 +80,73 @@ class Costs(msgspec.Struct, frozen=True):
     vocoder: Cost
 
 
+class CacheSize(msgspec.Struct, frozen=True):
+    """How full a cache is.
+
+    Attributes:
+        name: of it.
+        used: what is in it …
+        bound: … and what can be at most, in its unit.
+        unit: what is counted.
+    """
+
+    name: str
+    used: int
+    bound: int
+    unit: str = "entries"
+
+
+class Memory(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What is done about memory.
+
+    Attributes:
+        limit_bytes: the process gives back what it can when it is larger; None: it cannot be told.
+        shrunk: how often memory was given back.
+        shrunk_ago_s: when last …
+        freed_bytes: … and how much smaller the process was behind it.
+        caches: all that are kept from one request to the next.
+    """
+
+    shrunk: int
+    caches: tuple[CacheSize, ...]
+    limit_bytes: int | None = None
+    shrunk_ago_s: float | None = None
+    freed_bytes: int | None = None
+
+
+class Trend(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How long one part of the model takes by and by.
+
+    Attributes:
+        ms: in the last run.
+        times: the last five runs by the five before, each by how fast the machine was then; None:
+            there are fewer.
+        slower: whether that is more than a fifth.
+    """
+
+    ms: float
+    times: float | None = None
+    slower: bool = False
+
+
+class SelfBench(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """What the scheduled benchmark has found.
+
+    Attributes:
+        every: how often it is run.
+        runs: how many are kept of this machine, this model and these libraries.
+        at: when the last was, in ISO 8601; None if there is none, …
+        acoustic: … as is this …
+        vocoder: … and this.
+    """
+
+    every: str
+    runs: int
+    at: str | None = None
+    acoustic: Trend | None = None
+    vocoder: Trend | None = None
+
+
 class Report(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """How an engine is.
 
@@ -98,6 +165,8 @@ class Report(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
         rtf: computing per audio, of the last few hundred segments that were made.
         rss_bytes: memory of the process; None: this system does not tell.
         costs: of the model's work.
+        memory: what is done about it.
+        selfbench: None: it is off.
     """
 
     state: State
@@ -114,6 +183,8 @@ class Report(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     rtf: float | None = None
     rss_bytes: int | None = None
     costs: Costs | None = None
+    memory: Memory | None = None
+    selfbench: SelfBench | None = None
 
 
 class Manage(Describe, Protocol):

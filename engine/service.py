@@ -5,17 +5,19 @@ Implements `SpeakLive` and `Describe`; `synthesis` does what the pipeline's stag
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import NamedTuple, assert_never
 
+import numpy as np
+import onnxruntime as ort
 import structlog
 import trio
+from numpy.typing import NDArray
 
 from engine import metrics, pipeline
 from engine.audio import ms_to_samples
@@ -27,11 +29,13 @@ from engine.errors import (
     SetupError,
     TextTooLong,
 )
+from engine.history import Series
 from engine.ladder import Costs, Windows
 from engine.live import FedStream, TextFeed
 from engine.model import assets, build, placement
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
+from engine.model.providers import PERIOD_S
 from engine.model.runtime import session
 from engine.model.vocoder import Vocoder
 from engine.reach import Passes, phoneme_s
@@ -47,6 +51,7 @@ from engine.request import (
     Stream,
     refuse_speed,
 )
+from engine.selfbench import FILE, Bench
 from engine.stall import Work
 from engine.synthesis import Model, Synthesis, warm_up
 from engine.tally import StreamTally, Tally
@@ -57,7 +62,7 @@ from engine.text.g2p import G2P
 from engine.text.lexicon import Lexicon
 from engine.text.lexicon_file import LexiconFile
 from engine.text.runs import refuse_unreadable
-from engine.upkeep import Upkeep
+from engine.upkeep import Upkeep, trim
 from engine.utterance import Manner, Utterance
 from engine.voices import Voices
 
@@ -87,7 +92,14 @@ class KokoroService:
         self.model = info
         self.voices = voices.infos()
         self.voices_hash = voices.hash
-        self.upkeep = Upkeep(synthesis.drifts)
+        style = partial(voices.style, voices.resolve(settings.voice))
+        self.upkeep = Upkeep(
+            synthesis,
+            style,
+            lambda: self.active,
+            limit_bytes=settings.memory_limit_mb * 1_000_000,
+            bench=self._bench(synthesis, style, settings),
+        )
         self._synthesis = synthesis
         self._voices = voices
         self._settings = settings
@@ -97,6 +109,7 @@ class KokoroService:
     @asynccontextmanager
     async def __call__(self, request: SpeechRequest | LiveRequest, /) -> AsyncIterator[Stream]:
         """See `engine.request.SpeakLive`."""
+        self.upkeep.make_way()
         lexicon = await trio.to_thread.run_sync(
             lambda: lexicons.requested(request.options.lexicon).over(self._lexicon.current()),
             limiter=self._looking,
@@ -130,10 +143,35 @@ class KokoroService:
             metrics.ACTIVE.dec()
             metrics.STREAMS.labels(outcome).inc()
 
+    def _bench(
+        self,
+        synthesis: Synthesis,
+        style: Callable[[int], NDArray[np.float32]],
+        settings: Settings,
+    ) -> Bench | None:
+        every = settings.selfbench
+        if every == "off":
+            return None
+
+        def series() -> Series:
+            return Series(
+                hardware=placement.hardware(),
+                runtime=ort.__version__,
+                arithmetic=np.__version__,
+                build=self.model.build,
+                acoustic=synthesis.model.acoustic.provider,
+                vocoder=synthesis.model.vocoder.provider,
+                threads=settings.threads,
+            )
+
+        period_s = PERIOD_S[every]
+        file = settings.state_dir.expanduser() / FILE
+        return Bench(synthesis, style, series, (every, period_s), file, lambda: self.active)
+
     @property
     def fallbacks(self) -> tuple[str, ...]:
         """What is not as it should be by now, a sentence each."""
-        return (*self._fallbacks, *self._synthesis.model.faults)
+        return (*self._fallbacks, *self._synthesis.model.faults, *self.upkeep.faults)
 
     @property
     def provider_why(self) -> str:
@@ -285,9 +323,7 @@ async def load(
     # collection stops every thread for 50 to 107 ms (measured).
     gc.collect()
     gc.freeze()
-    # The C library keeps what loading has freed, 23 MB (measured); other libraries have no such call.
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
+    trim()
     return service
 
 

@@ -7,9 +7,10 @@ called by one task at a time (espeak-ng keeps global state), the model by whoeve
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import trio
@@ -27,12 +28,15 @@ from engine.model.decoder import Decoder
 from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.vocoder import Vocoder
 from engine.reach import Passes, Reach
+from engine.report import CacheSize
 from engine.stall import Work
 from engine.text.frontend import TextFrontend
 from engine.text.passage import Passage, Reading
-from engine.turns import Turns
+from engine.turns import Stoppable, Turns
 from engine.utterance import Piece, Speech, Utterance
 from engine.voices import Voices
+
+T = TypeVar("T")
 
 #: columns of a segment that is decoded whole while others wait (0.8 s), for the warm-up
 _WHOLE_COLUMNS = 64
@@ -221,9 +225,26 @@ class Synthesis:
         """The same model, loaded anew."""
         self._model = model
 
+    async def in_batch(self, call: Stoppable[T]) -> T:
+        """Runs a call of the model that nobody waits for, when the lane has time for it.
+
+        Raises:
+            Exception: what the call raises.
+        """
+        async with self._turns.turn(deadline_s=math.inf, batch=True):
+            return await self._turns.run(call)
+
+    @property
+    def caches(self) -> tuple[CacheSize, ...]:
+        """All that is kept from one request to the next, with its bounds."""
+        used, bound = self._audio.currsize, self._audio.maxsize
+        audio = CacheSize("audio", int(used), int(bound), "bytes")
+        return (audio, self._voices.cache, *self._frontend.caches)
+
     def forget(self) -> None:
-        """Empties both caches."""
+        """Empties the caches."""
         self._frontend.forget()
+        self._voices.forget()
         self._audio.clear()
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from engine import blend
 from engine.blend import WHOLE, Blend
 from engine.errors import AssetError, ConfigError, InvalidRequest, UnknownVoice, UnsupportedLanguage
+from engine.report import CacheSize
 from engine.request import VoiceInfo
 from engine.text import languages
 
@@ -113,6 +114,15 @@ class Voices:
             pack = self._packs[name] = self._pack(self._blend(name))
         style: NDArray[np.float32] = pack[min(tokens, ROWS) - 1]
         return style
+
+    @property
+    def cache(self) -> CacheSize:
+        """How many packs are in memory."""
+        return CacheSize("voices", len(self._packs), _PACKS)
+
+    def forget(self) -> None:
+        """Drops all packs; they are read again when they are used."""
+        self._packs.clear()
 
     def infos(self) -> tuple[VoiceInfo, ...]:
         """All voices, also those whose language cannot be read here."""

@@ -95,7 +95,7 @@ def test_core_modules_have_no_io_clock_or_threads(name: str) -> None:
 def test_the_core_is_where_it_should_be() -> None:
     expected = {
         "engine.audio", "engine.samples", "engine.request", "engine.errors", "engine.framing", "engine.metrics",
-        "engine.lane", "engine.ladder", "engine.costs", "engine.timing", "engine.report", "engine.stall", "engine.tally",
+        "engine.lane", "engine.ladder", "engine.costs", "engine.memory", "engine.history", "engine.timing", "engine.report", "engine.stall", "engine.tally",
         "engine.model.adain", "engine.model.geometry", "engine.model.graph", "engine.model.rewrite", "engine.model.precision",
         "engine.model.distance", "engine.model.providers",
         "engine.blend",

@@ -27,7 +27,7 @@ from bench.report import Options, Report, Row, at_most
 from bench.scenarios.text import made
 from engine.request import TextOptions
 from engine.text import languages
-from engine.text.frontend import TextFrontend
+from engine.text.frontend import REMEMBERED, TextFrontend
 from engine.text.g2p import G2P, Stage
 from engine.text.lexicon import Lexicon
 
@@ -82,7 +82,7 @@ def _run(options: Options) -> Report:
         g2p.load()
         english = languages.resolve("en-us", "af_heart")
         for remembers in (False, True):
-            frontend = TextFrontend(g2p, remembered=4096 if remembers else 0)
+            frontend = TextFrontend(g2p, remembered=REMEMBERED if remembers else 0)
             for chars, text in texts.items():
                 contenders[stage, chars, remembers] = partial(
                     frontend.segments, text, english, TextOptions(), Lexicon()

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import trio
-from numpy.typing import NDArray
 
 from bench import plot
 from bench.machine import record
 from bench.report import Options, Report, at_most
 from engine import config, metrics, service
 from engine.request import Frame, SpeechRequest
+from engine.selfbench import arithmetic_s
 from engine.service import KokoroService
 
 UTTERANCES, QUICK_UTTERANCES = 1000, 100
@@ -100,16 +98,8 @@ async def _first_s(engine: KokoroService, text: str) -> float:
 
 async def _probed(engine: KokoroService) -> float:
     """Time to the first frame of the probe by that of some arithmetic."""
-    yardstick_s = await trio.to_thread.run_sync(_arithmetic_s)
+    yardstick_s = await trio.to_thread.run_sync(arithmetic_s)
     return await _first_s(engine, PROBE) / yardstick_s
-
-
-def _arithmetic_s() -> float:
-    matrix: NDArray[np.float32] = np.ones((400, 400), np.float32)
-    began_s = time.perf_counter()
-    for _ in range(20):
-        matrix = matrix @ matrix / np.float32(400)
-    return time.perf_counter() - began_s
 
 
 def _rss_mb() -> float:

@@ -44,9 +44,6 @@ class Decoder:
         """The step, not yet run; gives float32 [samples] of its columns, none for stage one."""
 
         def work(options: ort.RunOptions) -> Floats:
-            if step.kind in (Kind.STAGE_ONE, Kind.WHOLE):
-                # A long segment would keep its hundreds of MB for ever.
-                options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
             match step.kind:
                 case Kind.STAGE_ONE:
                     self._run_stage_one(options)
@@ -62,7 +59,10 @@ class Decoder:
             audio, self._overlap = audio[:kept], audio[kept:]
             return _blended(before, audio)
 
-        return Call(work)
+        call = Call(work)
+        if step.kind in (Kind.STAGE_ONE, Kind.WHOLE):
+            call.give_back()
+        return call
 
     def _run_stage_one(self, options: ort.RunOptions) -> None:
         sound = self._sound

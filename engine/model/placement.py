@@ -162,9 +162,14 @@ def key_of(built: build.Build, candidates: Sequence[Candidate]) -> Key:
         runtime=ort.__version__,
         build=built.key,
         system=f"{platform.system()} {platform.release()}",
-        hardware=f"{platform.machine()} {_processor()}, {os.cpu_count()} cores",
+        hardware=hardware(),
         candidates=tuple(one.name for one in candidates),
     )
+
+
+def hardware() -> str:
+    """Processor and cores of this machine."""
+    return f"{platform.machine()} {_processor()}, {os.cpu_count()} cores"
 
 
 def _processor() -> str:

@@ -25,7 +25,8 @@ Part = Literal["acoustic", "vocoder"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _DAY_S = 86_400.0
-_VALID_S: Mapping[Retest, float] = {
+#: how many seconds the words of the settings are
+PERIOD_S: Mapping[str, float] = {
     "daily": _DAY_S,
     "weekly": 7 * _DAY_S,
     "monthly": 30 * _DAY_S,
@@ -290,7 +291,7 @@ def stale(decision: Decision, key: Key, retest: Retest, now_s: float) -> str:
         if getattr(decision.key, field) != getattr(key, field):
             return what
     age_s = now_s - decision.decided_s
-    if retest != "on_demand" and not 0 <= age_s < _VALID_S[retest]:
+    if retest != "on_demand" and not 0 <= age_s < PERIOD_S[retest]:
         return "it is too old"
     return ""
 

@@ -17,7 +17,7 @@ import structlog
 from numpy.typing import NDArray
 
 from engine.errors import AssetError, blame
-from engine.ladder import FIRST_WINDOW, LAST_WINDOW, Kind, Step
+from engine.ladder import exact_steps
 from engine.model import build, providers
 from engine.model.acoustic import Acoustic, Acoustics
 from engine.model.adain import Predictor
@@ -141,7 +141,7 @@ class Examiner:
             sound = self._sounds[number]
             decoder = Decoder(vocoder, self._predictor, sound)
             pieces, seconds = [], 0.0
-            for step in _steps(sound.columns):
+            for step in exact_steps(sound.columns):
                 decoding = decoder.call(step)
                 pieces.append(decoding.run())
                 seconds += decoding.seconds
@@ -149,15 +149,6 @@ class Examiner:
             return np.concatenate(pieces), seconds
 
         return speak
-
-
-def _steps(columns: int) -> list[Step]:
-    steps = [Step(Kind.STAGE_ONE, 0, columns)]
-    at, size = 0, FIRST_WINDOW
-    while at < columns:
-        steps.append(Step(Kind.EXACT, at, min(columns, at + size)))
-        at, size = at + size, min(LAST_WINDOW, 2 * size)
-    return steps
 
 
 def _unless_faulty(part: Loaded) -> Loaded:

@@ -16,7 +16,9 @@ from cachetools import LRUCache
 
 from engine import metrics
 from engine.errors import blame
+from engine.report import CacheSize
 from engine.request import TextOptions
+from engine.text import normalise, numbers
 from engine.text.alphabet import SILENT, sounds
 from engine.text.clean import has_letters_or_digits
 from engine.text.divide import divided
@@ -34,8 +36,8 @@ from engine.text.words import Piece, Word, extend, words_of
 
 log = structlog.get_logger("text")
 
-#: sentences whose phonemes are remembered
-REMEMBERED = 4096
+#: words whose phonemes are remembered, in whole sentences: about 20 MB
+REMEMBERED = 65_536
 
 #: what stands for a pronounced word if the word itself is none that a tagger could make sense of
 _STAND_IN = "thing"
@@ -47,12 +49,12 @@ class TextFrontend:
 
     Args:
         g2p: loaded.
-        remembered: phonemes of so many sentences are kept; 0 keeps none.
+        remembered: sentences of so many words are kept with their phonemes; 0 keeps none.
     """
 
     def __init__(self, g2p: G2P, *, remembered: int = REMEMBERED) -> None:
         self._g2p = g2p
-        self._pieces: LRUCache[tuple[str, str], list[Piece]] = LRUCache(remembered)
+        self._pieces: LRUCache[tuple[str, str], list[Piece]] = LRUCache(remembered, getsizeof=_size)
 
     def read(
         self, passage: Passage, language: Language, options: TextOptions, lexicon: Lexicon
@@ -99,6 +101,13 @@ class TextFrontend:
         """Empties the memory of sentences."""
         self._pieces.clear()
 
+    @property
+    def caches(self) -> tuple[CacheSize, ...]:
+        """Of everything that reads. From any thread."""
+        used, bound = self._pieces.currsize, self._pieces.maxsize
+        own = CacheSize("phonemes", int(used), int(bound), "words")
+        return (own, numbers.cached(), normalise.cached(), *self._g2p.caches)
+
     def _words(
         self,
         text: Spanned,
@@ -128,7 +137,7 @@ class TextFrontend:
         pieces = self._pieces.get(key)
         if pieces is None:
             pieces = self._g2p.pieces(text, language)
-            if self._pieces.maxsize:
+            if _size(pieces) <= self._pieces.maxsize:
                 self._pieces[key] = pieces
         return pieces
 
@@ -162,6 +171,11 @@ def _divided_at(text: Spanned, places: Sequence[int]) -> Spanned:
             space = Spanned(" ", text.spans[index - 1 : index])
             text = text.part(0, index) + space + text.part(index)
     return text
+
+
+def _size(pieces: Sequence[Piece]) -> int:
+    """What they count for in the memory of sentences, also if there are none."""
+    return 1 + len(pieces)
 
 
 def _is_eastern(language: Language) -> bool:

@@ -21,6 +21,7 @@ from misaki import en, espeak
 
 from engine import metrics
 from engine.errors import blame
+from engine.report import CacheSize
 from engine.text.alphabet import SILENT, known, sounds
 from engine.text.homographs import readings
 from engine.text.languages import BY_TAG, Frontend, Language
@@ -141,6 +142,15 @@ class G2P:
                 return pieces
             metrics.G2P_FALLS.labels(name).inc()
         return []
+
+    @property
+    def caches(self) -> tuple[CacheSize, ...]:
+        """Of what is loaded. What is loaded itself, a G2P for each language, is not counted."""
+        if Frontend.MANDARIN not in self._eastern:
+            return ()
+        from engine.text import mandarin
+
+        return (mandarin.cached(),)
 
     def _stages(self, language: Language) -> list[tuple[str, Callable[[str], list[Piece]]]]:
         if language.frontend in (Frontend.MANDARIN, Frontend.JAPANESE):

@@ -13,6 +13,8 @@ from functools import lru_cache
 
 import regex  # type: ignore[import-untyped]  # it ships no types
 
+from engine.memory import remembered
+from engine.report import CacheSize
 from engine.text.alphabet import known
 from engine.text.eastern import UNIT, UNITS, Token, mark, pieces_of, plain, table
 from engine.text.spanned import Spanned
@@ -98,6 +100,11 @@ def _syllable(pinyin: str) -> str:
         return known(ZHG2P.py2ipa(pinyin).replace(_NON_SYLLABIC, ""))
     except (ValueError, AssertionError):  # not one of the syllables that misaki has sounds for
         return ""
+
+
+def cached() -> CacheSize:
+    """How many syllables are remembered in phonemes."""
+    return remembered("syllables", _syllable)
 
 
 def _worded(text: Spanned) -> Spanned:

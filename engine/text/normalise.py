@@ -11,6 +11,8 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
+from engine.memory import remembered
+from engine.report import CacheSize
 from engine.text.normal import asian
 from engine.text.normal.english import SIGNS, English
 from engine.text.normal.english_shouting import calmed
@@ -22,6 +24,9 @@ from engine.text.normal.web import Urls, web
 from engine.text.spanned import Span, Spanned
 
 _ENGLISH = ("en-us", "en-gb")
+
+#: sets of rules that are kept: one for each language and way to read addresses, 27 by now
+_SETS = 64
 
 
 def normalised(text: Spanned, language: str, *, urls: Urls = "short") -> Spanned:
@@ -49,11 +54,16 @@ def unread(text: Spanned, language: str) -> list[Span]:
     return [span for char, span in zip(left.text, left.spans, strict=True) if _is_symbol(char)]
 
 
+def cached() -> CacheSize:
+    """How many sets of rules are kept."""
+    return remembered("rules", _rules)
+
+
 def _is_symbol(char: str) -> bool:
     return unicodedata.category(char) in ("So", "Sc", "Sm")
 
 
-@lru_cache
+@lru_cache(_SETS)
 def _rules(language: str, urls: Urls) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
     """What is applied before a shouted sentence is calmed, and after."""
     if language in asian.TAGS:

@@ -14,6 +14,9 @@ from typing import Literal
 
 from num2words import num2words
 
+from engine.memory import remembered
+from engine.report import CacheSize
+
 #: longer ones are read digit by digit: nobody understands quadrillions
 MAX_DIGITS = 15
 
@@ -37,6 +40,11 @@ def _words(number: int, language: str, kind: Kind) -> str:
     name = _NAMES.get(language, language)
     words = str(num2words(number, lang=name, to=kind)).replace("-", " ").replace(",", "")
     return words.replace(" and ", " ") if language == "en-us" else words
+
+
+def cached() -> CacheSize:
+    """How many numbers are remembered in words."""
+    return remembered("numbers", _words)
 
 
 def of_roman(numeral: str) -> int:

@@ -20,6 +20,7 @@ from engine.model.geometry import COLUMN_ROWS, COLUMN_SAMPLES
 from engine.model.runtime import Call
 from engine.model.vocoder import Vocoder
 from engine.reach import Passes
+from engine.report import CacheSize
 from engine.synthesis import Model, Synthesis
 from engine.text.frontend import TextFrontend
 from engine.text.passage import Passage, Reading
@@ -173,6 +174,11 @@ class _Predictor:
 
 
 class _Voices:
+    cache = CacheSize("voices", 1, 64)
+
+    def forget(self) -> None:
+        pass
+
     def style(self, name: str, tokens: int) -> Floats:
         return np.array([[STYLES[name], 0.0]], np.float32)
 
@@ -196,6 +202,8 @@ class Front:
         self.gate.wait()
         self._now -= 1
         return Reading([Word(passage.start, passage.end, "one")], [])
+
+    caches = (CacheSize("phonemes", 3, 100, "words"),)
 
     def forget(self) -> None:
         self.seen.clear()

@@ -16,7 +16,7 @@ from engine import metrics
 from engine.config import Settings
 from engine.errors import EngineError, NotReady, SetupError, SynthesisFailed
 from engine.keeper import GRACE_S, RESET_S, STUCK_S, Hangs, Keeper
-from engine.report import Cost, Costs
+from engine.report import CacheSize, Cost, Costs, Memory, SelfBench
 from engine.request import (
     Done,
     Event,
@@ -73,6 +73,8 @@ class NoUpkeep:
     """Nothing is done beside speaking."""
 
     costs = Costs(Cost(2.0, 1.5, True), Cost(3.5, 3.5))
+    memory = Memory(shrunk=1, caches=(CacheSize("audio", 5, 10, "bytes"),))
+    selfbench = SelfBench(every="daily", runs=0)
 
     async def run(self) -> None:
         await trio.sleep_forever()
@@ -214,7 +216,12 @@ async def test_it_says_how_far_it_is(
                     assert keeper.voices
         assert report.fallbacks == fake.fallbacks
         assert report.provider_why == fake.provider_why
-        assert report.costs == fake.upkeep.costs
+        upkeep = fake.upkeep
+        assert (report.costs, report.memory, report.selfbench) == (
+            upkeep.costs,
+            upkeep.memory,
+            upkeep.selfbench,
+        )
         nursery.cancel_scope.cancel()
 
 

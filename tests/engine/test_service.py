@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 import trio
 import trio.testing
 
-from engine import metrics, service, timing
+from engine import history, metrics, selfbench, service, timing
 from engine.audio import is_audible, ms_to_samples
 from engine.config import Settings, load
 from engine.errors import AssetError, InvalidRequest, TextTooLong, UnknownVoice, UnsupportedLanguage
+from engine.memory import Relief
 from engine.model.assets import Assets
 from engine.model.runtime import Call
+from engine.report import SelfBench
 from engine.request import (
     Flushed,
     Frame,
@@ -26,6 +29,7 @@ from engine.request import (
     SegmentStart,
     SpeechRequest,
 )
+from engine.selfbench import FILE
 from engine.service import KokoroService
 from engine.synthesis import Synthesis
 from engine.text.segment import FIRST_LIMIT, FLOOR, Mark
@@ -437,6 +441,52 @@ async def test_nothing_is_kept_when_the_cache_is_off(real_service: KokoroService
         heard = await hear(forgetful, SpeechRequest(text="Good morning."))
         assert not heard.done.cached
         assert heard.of(SegmentDone)[0].compute_ms > 0
+
+
+async def test_all_that_is_kept_has_a_bound_and_can_be_given_back(
+    real_service: KokoroService,
+) -> None:
+    """Behind a shrink the model is the same: what it has given back, it takes again."""
+    keeping = derived(real_service, cache_mb=1, first_audio_ms=10_000_000)
+    request = SpeechRequest(text="You are number 3,512.")
+    first = await hear(keeping, request)
+    caches = {cache.name: cache for cache in keeping.upkeep.memory.caches}
+    assert {"audio", "voices", "phonemes", "numbers", "rules"} <= caches.keys()
+    assert all(0 <= cache.used <= cache.bound for cache in caches.values())
+    assert len(first.pcm) < caches["audio"].used < caches["audio"].bound == 1_000_000
+    await keeping.upkeep._relieve(Relief.FORGET)
+    assert keeping.upkeep.memory.caches[0].used == 0
+    again = await hear(keeping, request)
+    assert (again.pcm, again.done.cached) == (first.pcm, False)
+
+
+async def test_who_wants_to_speak_need_not_wait_for_a_benchmark(
+    real_service: KokoroService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measuring = derived(real_service, selfbench="daily", state_dir=tmp_path)
+    ways: list[float] = []
+    monkeypatch.setattr(measuring.upkeep, "make_way", lambda: ways.append(trio.current_time()))
+    assert measuring.upkeep.selfbench == SelfBench(every="daily", runs=0)
+    async with measuring(SpeechRequest(text="Hi.")) as events:
+        assert len(ways) == 1
+        await anext(events)
+
+
+async def test_a_benchmark_of_the_real_model(
+    real_service: KokoroService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short one: three seconds of speech six times over would take as long."""
+    monkeypatch.setattr(selfbench, "PHONEMES", "jˈɛs, ɪt ɪz.")
+    monkeypatch.setattr(selfbench, "ROUNDS", 1)
+    measuring = derived(real_service, selfbench="daily", state_dir=tmp_path)
+    bench = measuring.upkeep._bench
+    assert bench is not None
+    await bench._attempt()
+    (run,) = history.read((tmp_path / FILE).read_bytes())
+    assert 0 < run.acoustic_ms < run.vocoder_ms
+    assert run.series.build == real_service.model.build
+    assert measuring.upkeep.selfbench is not None
+    assert measuring.upkeep.selfbench.runs == 1
 
 
 # --- starting, and counting ---------------------------------------------------------------------

@@ -17,6 +17,7 @@ from engine.errors import SynthesisFailed
 from engine.ladder import Costs, Kind, Step, Windows
 from engine.lane import Pace
 from engine.model.runtime import Call
+from engine.report import CacheSize
 from engine.request import TextOptions
 from engine.synthesis import Synthesis
 from engine.text.passage import Passage
@@ -299,6 +300,32 @@ async def test_what_is_remembered_can_be_forgotten(machine: Machine) -> None:
     made.forget()
     assert not front.seen
     assert not await is_kept(made, SHORT)
+
+
+async def test_caches_tell_how_full_they_are(
+    machine: Machine, autojump_clock: trio.testing.MockClock
+) -> None:
+    made = made_of(machine, cache_bytes=10**6)
+    audio, *others = made.caches
+    assert audio == CacheSize("audio", 0, 10**6, "bytes")
+    assert [cache.name for cache in others] == ["voices", "phonemes"]
+    _, pieces = await speak(made, SHORT, new())
+    assert len(pcm_of(pieces)) < made.caches[0].used < len(pcm_of(pieces)) + 1000
+    await trio.sleep(3601)
+    assert made.caches[0].used == 0
+
+
+async def test_upkeep_comes_when_nobody_waits_and_gives_way(machine: Machine) -> None:
+    made = made_of(machine)
+    machine.hold("acoustic b")
+    style = np.array([[2.0, 0.0]], np.float32)
+    async with trio.open_nursery() as nursery, trio.open_nursery() as kept:
+        kept.start_soon(made.in_batch, machine.model.acoustic.call("bbbb", style, 1.0))
+        await trio.to_thread.run_sync(machine.wait_until_held, "acoustic b")
+        nursery.start_soon(speak, made, SHORT, new())
+        await trio.testing.wait_all_tasks_blocked()
+        kept.cancel_scope.cancel()
+    assert machine.log == ["acoustic b", "stopped", "acoustic a", "whole a"]
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -58,6 +58,18 @@ def test_n_tokens_take_row_n_minus_one(voices: Voices, tokens: int, row: int) ->
     assert (style == row).all()
 
 
+def test_packs_in_memory_have_a_bound_and_can_be_dropped(voices: Voices) -> None:
+    bound = voices.cache.bound
+    for weight in range(1, bound + 5):
+        name = voices.resolve(f"af_one({weight})+bf_three({1000 - weight})")
+        style = voices.style(name, 7)
+        assert 0 < voices.cache.used <= bound
+    assert voices.cache.used == bound
+    voices.forget()
+    assert voices.cache.used == 0
+    assert (voices.style(name, 7) == style).all()
+
+
 @pytest.mark.parametrize(
     ("text", "higher"),
     [

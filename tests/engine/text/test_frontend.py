@@ -56,6 +56,32 @@ def words(text: str) -> list[str]:
     return [word for word in plain.split() if word != "and"]
 
 
+def test_what_is_remembered_has_a_bound_in_words(frontend: TextFrontend) -> None:
+    bounded = TextFrontend(frontend._g2p, remembered=30)
+    for number in range(12):
+        read(bounded, f"Here are {'very ' * number}few words.")
+        own, *others = bounded.caches
+        assert (own.name, own.bound, own.unit) == ("phonemes", 30, "words")
+        assert 6 <= own.used <= 30
+    read(bounded, "word " * 40)  # more than all of it: nothing has to make room for that
+    assert bounded.caches[0].used == own.used
+    assert {cache.name: cache.used <= cache.bound for cache in others} == {
+        "numbers": True,
+        "rules": True,
+    }
+    bounded.forget()
+    assert bounded.caches[0].used == 0
+
+
+def test_what_cannot_be_read_counts_too(frontend: TextFrontend) -> None:
+    """A sentence without phonemes is remembered like all others."""
+    bounded = TextFrontend(G2P("spelling"), remembered=3)
+    for number in range(10):
+        read(bounded, "न" * (number + 1), BY_TAG["hi"])
+        assert bounded.caches[0].used <= 3
+        assert len(bounded._pieces) <= 3
+
+
 @pytest.mark.parametrize("row", READINGS, ids=lambda row: row["id"])
 def test_readings(frontend: TextFrontend, row: dict[str, str]) -> None:
     segments = read(frontend, row["text"])
