@@ -7,10 +7,8 @@ import { remember, remembered } from "./memory.js";
 import { Playback } from "./playback.js";
 import { Reader } from "./reader.js";
 import { Session } from "./session.js";
-import { languageName } from "./text.js";
 import { write } from "./typist.js";
-
-/** @typedef {import("./protocol.js").Message} Message */
+import { shortName, VoiceList } from "./voices.js";
 
 const SAMPLE_TEXT = `A voice should begin before the thought is finished.
 
@@ -40,6 +38,7 @@ const speed = find("speed", HTMLInputElement);
 const unlock = find("unlock", HTMLFormElement);
 const token = find("token", HTMLInputElement);
 
+const list = new VoiceList(voice);
 const reader = new Reader(reading);
 const log = new Log(find("log", HTMLDetailsElement), element("log-list"), element("log-count"));
 const playback = new Playback();
@@ -156,45 +155,21 @@ function measures() {
   put(element("underruns"), String(session.underruns));
 }
 
-/** The name of a voice without what the list says beside it: language and gender. */
-function shortName(/** @type {Message} */ one) {
-  return String(one.name).replace(/ \(.*\)$/, "");
-}
-
-let listed = "";
-
-/** Lists the voices by their languages, if they are others than before. */
+/** Lists the voices, if they are others than before. */
 function voices() {
-  const known = JSON.stringify(session.voices);
-  if (known === listed) return;
-  listed = known;
-  const wanted = voice.value || remembered("voice") || "af_heart";
-  const groups = Map.groupBy(session.voices, (one) => String(one.lang));
-  voice.replaceChildren(
-    ...[...groups].map(([lang, ones]) => {
-      const group = document.createElement("optgroup");
-      group.label = languageName(lang);
-      group.append(
-        ...ones.map((one) => {
-          const about = [shortName(one), one.gender, one.grade].filter(Boolean).join(" · ");
-          return new Option(about, one.id, false, one.id === wanted);
-        }),
-      );
-      return group;
-    }),
-  );
+  if (!list.show(session.voices, remembered("voice"))) return;
   remark();
   if (!wishedSpeed) setSpeed(ownSpeed());
 }
 
 /** What the engine speaks the chosen voice at, if nobody wishes another speed. */
 function ownSpeed() {
-  return session.voices.find((one) => one.id === voice.value)?.speed ?? 1;
+  return list.chosen?.speed ?? 1;
 }
 
 /** Says what stands in the way of a voice. */
 function remark() {
-  const why = session.voices.find((one) => one.id === voice.value)?.unreadable ?? "";
+  const why = list.chosen?.unreadable ?? "";
   element("voice-remark").hidden = !why;
   put(element("voice-remark"), why);
 }
