@@ -49,10 +49,15 @@ CONDITIONS = {"engine": (0, 0), "engine, one thread": (1, 0), "engine, busy": (1
 def main(
     out: Annotated[Path, typer.Option(help="file of JSON lines")] = traces.FILE,
     repeats: Annotated[int, typer.Option(min=1, help="of every text and condition")] = 2,
+    only: Annotated[str, typer.Option(help="this condition; the file keeps the others")] = "",
 ) -> None:
     """Records every text under every condition."""
-    found: list[Utterance] = []
+    if only and only not in CONDITIONS:
+        raise typer.BadParameter(f"there are {', '.join(map(repr, CONDITIONS))}")
+    found = [one for one in traces.read(out) if one.trace != only] if only else []
     for name, (threads, beside) in CONDITIONS.items():
+        if only not in ("", name):
+            continue
         with _beside(beside):
             found += trio.run(_condition, name, threads, repeats)
         print(f"{name}: RTF {_rtf(found, name):.2f}", file=sys.stderr)
