@@ -151,3 +151,9 @@ def by_round(ours: Iterable[float | None], theirs: Iterable[float | None]) -> li
     """Ratios of what belongs to the same rounds; rounds in which either has nothing are left out."""
     pairs = zip(ours, theirs, strict=True)
     return [own / other for own, other in pairs if own is not None and other]
+
+
+def medians(values: Sequence[float], parts: int) -> list[float]:
+    """Of so many parts of them, one after another; fewer if there are fewer values."""
+    size = max(1, math.ceil(len(values) / max(1, parts)))
+    return [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]

@@ -9,7 +9,7 @@ its own, is at work for a request.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 
 import httpx
@@ -17,6 +17,7 @@ import numpy as np
 import trio
 
 from bench import machine, started
+from bench.ratios import by_round, medians
 from bench.report import Options, Report, at_most
 from bench.scenarios import transport
 from bench.workers.wire import time_in
@@ -44,6 +45,10 @@ ASKED, PAUSE_S = 100, 0.01
 BUSY_TEXT = " ".join(f"The river had taken {n} gardens and the lower path." for n in range(2, 60))
 
 
+#: a container, and the way it is asked for
+Kind = tuple[Format, str]
+
+
 class Watched:
     """A `Speak` that keeps when the engine handed its last first frame over."""
 
@@ -67,7 +72,7 @@ class Watched:
 async def run(options: Options) -> Report:
     """All rounds together."""
     kinds = [(container, way) for container in Format for way in ("audio", "sse")]
-    found: dict[tuple[Format, str], list[float]] = {kind: [] for kind in kinds}
+    found: dict[Kind, list[float]] = {kind: [] for kind in kinds}
     async with transport.server() as (url, token), trio.open_nursery() as nursery:
         watched = Watched(WebSocketSpeak(url, token))
         base = await _served(nursery, watched, RemoteEngine(url, token), token)
@@ -115,7 +120,19 @@ async def run(options: Options) -> Report:
         document={"machine": machine.record(), "rows": rows},
         notes=[f"{options.rounds * REQUESTS} requests of each kind.", *notes],
         raw={"ms": {f"{what} {way}": ms for (what, way), ms in told.items()}},
+        ratios=ratios(found),
     )
+
+
+def ratios(found: Mapping[Kind, Sequence[float]]) -> dict[str, list[float]]:
+    """Of the medians of each round; names are those of the kinds."""
+    middle = {kind: medians(ms, len(ms) // REQUESTS) for kind, ms in found.items()}
+    plain = Format.PCM, "audio"
+    return {
+        f"first byte, {container} as {way} / pcm": by_round(own, middle[plain])
+        for (container, way), own in middle.items()
+        if (container, way) != plain and (way == "audio" or container == Format.PCM)
+    }
 
 
 async def _health_ms(options: Options) -> list[float]:

@@ -75,6 +75,11 @@ def _measured(options: Options, settings: Settings) -> Report:
             "The engine goes by this from its next start." if kept else "Nothing was kept.",
         ],
         raw={"threads": {str(threads): took for threads, took in times.items()}},
+        ratios={
+            f"{threads} thread{'s' * (threads > 1)} / one per core": ratios
+            for threads, ratios in by_usual.items()
+            if threads != os.cpu_count()
+        },
     )
 
 

@@ -5,6 +5,9 @@ wants to run every millisecond while a long text is read in the worker thread, a
 The texts to break it are readings mutated with a seed: parts repeated, lost, exchanged, mixed with
 signs, tags and characters of all scripts. `drift` counts words or warnings whose characters are not
 in the text, or not in order.
+
+Ratios, of processor time: the start by that of a process with nothing but spaCy's tagger and misaki;
+a sentence through all of the front end by G2P alone; a character of a broken text by one of a sentence.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -24,11 +27,12 @@ import numpy as np
 import trio
 
 from bench import machine
+from bench.ratios import by_round, medians
 from bench.report import Options, Report, at_most
 from engine.request import TextOptions
 from engine.text import languages
 from engine.text.frontend import TextFrontend
-from engine.text.g2p import G2P
+from engine.text.g2p import G2P, SPACY_MODEL
 from engine.text.languages import Language
 from engine.text.lexicon import Lexicon
 from engine.text.reader import Reader
@@ -38,10 +42,14 @@ from engine.text.segment import Segment
 START_S, START_MB = 2.5, 260
 #: ms of a sentence of 200 characters, and how late the loop may be, 99th percentile
 SENTENCE_MS, LAG_MS = 12, 15
+#: characters of that
+SENTENCE = 200
 #: s for 1,000 characters of anything (or for less), and for anything
 PER_1000_S, MOST_S = 0.2, 2.0
 
 FUZZED = 25_000
+#: parts of them, each of which has a ratio
+_PARTS = 10
 READINGS = Path(__file__).parents[2] / "tests" / "data" / "readings.jsonl"
 
 _NOUNS = [
@@ -62,8 +70,13 @@ _SIGNS = [
     "https://a.b/c?d=1", "$1.2M", "9:30PM", "2024-03-05", "etc.", "3,497", "XIV", "-" * 40, "a1" * 40,
 ]  # fmt: skip
 
-_START = """
-import resource, sys, time
+_TOLD = """
+with open("/proc/self/status") as file:
+    kb = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+print(time.perf_counter() - began, kb / 1024, time.process_time())
+"""
+_START = f"""
+import time
 began = time.perf_counter()
 from engine.request import TextOptions
 from engine.text import languages
@@ -74,16 +87,22 @@ g2p = G2P()
 g2p.load()
 english = languages.resolve("en-us", "af_heart")
 TextFrontend(g2p).segments("Ready.", english, TextOptions(), Lexicon())
-with open("/proc/self/status") as file:
-    kb = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
-print(time.perf_counter() - began, kb / 1024)
-"""
+{_TOLD}"""
+_START_ALONE = f"""
+import time
+began = time.perf_counter()
+import spacy
+from misaki import en
+lexicon = en.Lexicon(False)
+spacy.load("{SPACY_MODEL}")("Ready.")
+{_TOLD}"""
 
 
 async def run(options: Options) -> Report:
     """One row for each thing measured."""
     options.tell("start")
-    starts = [_start() for _ in range(min(options.rounds, 3))]
+    pairs = [(_start(_START), _start(_START_ALONE)) for _ in range(min(options.rounds, 3))]
+    starts, alone = [own for own, _ in pairs], [other for _, other in pairs]
     g2p = G2P()
     g2p.load()
     frontend = TextFrontend(g2p)
@@ -93,15 +112,16 @@ async def run(options: Options) -> Report:
     gc.collect()
     gc.freeze()  # as the engine does
     options.tell("sentences")
-    sentence_ms = _sentences(frontend, english, 20 * options.rounds, options.seed)
+    took = _sentences(frontend, g2p, english, 20 * options.rounds, options.seed)
+    sentence_ms = statistics.median(took["whole, by the clock"]) * 1000
     options.tell("a long text")
     lags = await _lags(frontend, english, options.rounds, options.seed)
     count = FUZZED // 25 if options.quick else FUZZED
     options.tell(f"{count} texts")
-    broken, drift, slowest, worst = _fuzz(frontend, english, count, options.seed)
+    broken, drift, slowest, worst, char_s = _fuzz(frontend, english, count, options.seed)
     values = {
-        "start_s": statistics.median(s for s, _ in starts),
-        "start_mb": statistics.median(mb for _, mb in starts),
+        "start_s": statistics.median(s for s, _, _ in starts),
+        "start_mb": statistics.median(mb for _, mb, _ in starts),
         "sentence_ms": sentence_ms,
         "loop_lag_p99_ms": float(np.percentile(lags, 99)),
         "loop_lag_most_ms": max(lags),
@@ -125,13 +145,26 @@ async def run(options: Options) -> Report:
             at_most("s for any text", slowest, MOST_S),
             at_most("s for 1,000 characters", worst, PER_1000_S),
         ],
+        ratios={
+            "start, s / spaCy and misaki alone": by_round(*_nth(2, starts, alone)),
+            "start, MB / spaCy and misaki alone": by_round(*_nth(1, starts, alone)),
+            "200 characters, front end / G2P alone": by_round(took["whole"], took["alone"]),
+            "a character of a broken text / of a sentence": [
+                SENTENCE * each / statistics.median(took["whole"]) for each in char_s
+            ],
+        },
     )
 
 
-def _start() -> tuple[float, float]:
-    told = subprocess.run([sys.executable, "-c", _START], capture_output=True, check=True)
-    seconds, mb = told.stdout.split()
-    return float(seconds), float(mb)
+def _nth(at: int, *found: list[tuple[float, float, float]]) -> list[list[float]]:
+    return [[one[at] for one in each] for each in found]
+
+
+def _start(program: str) -> tuple[float, float, float]:
+    """Seconds and MB of a process, and seconds of the processor."""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    seconds, mb, processor_s = map(float, told.stdout.split())
+    return seconds, mb, processor_s
 
 
 def made(chance: random.Random, chars: int) -> str:
@@ -146,15 +179,25 @@ def made(chance: random.Random, chars: int) -> str:
     return text[: chars - 1].rstrip() + "."
 
 
-def _sentences(frontend: TextFrontend, language: Language, count: int, seed: int) -> float:
+def _sentences(
+    frontend: TextFrontend, g2p: G2P, language: Language, count: int, seed: int
+) -> dict[str, list[float]]:
+    """Processor seconds of each sentence, through the whole front end and through G2P alone."""
     chance = random.Random(seed)
-    took = []
-    for _ in range(count):
-        text = made(chance, 200)
-        began = time.perf_counter()
-        frontend.segments(text, language, TextOptions(), Lexicon())
-        took.append((time.perf_counter() - began) * 1000)
-    return statistics.median(took)
+    took: dict[str, list[float]] = {"whole": [], "alone": [], "whole, by the clock": []}
+    for number in range(count):
+        text = made(chance, SENTENCE)
+        ways: dict[str, Callable[[], object]] = {
+            "whole": partial(frontend.segments, text, language, TextOptions(), Lexicon()),
+            "alone": partial(g2p.pieces, text, language),
+        }
+        for name in sorted(ways, reverse=bool(number % 2)):
+            began, began_s = time.process_time(), time.perf_counter()
+            ways[name]()
+            took[name].append(time.process_time() - began)
+            if name == "whole":
+                took["whole, by the clock"].append(time.perf_counter() - began_s)
+    return took
 
 
 async def _lags(frontend: TextFrontend, language: Language, rounds: int, seed: int) -> list[float]:
@@ -183,22 +226,27 @@ async def _lags(frontend: TextFrontend, language: Language, rounds: int, seed: i
 
 def _fuzz(
     frontend: TextFrontend, language: Language, count: int, seed: int
-) -> tuple[int, int, float, float]:
-    """Exceptions, drifts, the most seconds, and the most for 1,000 characters."""
+) -> tuple[int, int, float, float, list[float]]:
+    """Exceptions, drifts, the most seconds, the most for 1,000 characters, and those for one.
+
+    The last are medians of ten parts of the texts, in processor time.
+    """
     broken = drift = 0
     slowest = worst = 0.0
+    per_char: list[float] = []
     for text in _texts(count, seed):
-        began = time.perf_counter()
+        began, began_s = time.process_time(), time.perf_counter()
         try:
             segments = frontend.segments(text, language, TextOptions(), Lexicon())
         except Exception as error:  # that is what is counted
             broken += 1
             print(f"{type(error).__name__} for {text[:200]!r}", file=sys.stderr)
             continue
-        took = time.perf_counter() - began
+        took = time.perf_counter() - began_s
         slowest, worst = max(slowest, took), max(worst, took * 1000 / max(1000, len(text)))
+        per_char.append((time.process_time() - began) / max(1, len(text)))
         drift += _drifts(text, segments)
-    return broken, drift, slowest, worst
+    return broken, drift, slowest, worst, medians(per_char, _PARTS)
 
 
 def _texts(count: int, seed: int) -> Iterator[str]:

@@ -100,6 +100,14 @@ def test_ratios_belong_to_rounds() -> None:
     assert ratios.by_round([2.0, None, 3.0, 4.0], [1.0, 1.0, None, 8.0]) == [2.0, 0.5]
 
 
+@given(values, st.integers(0, 12))
+def test_medians_of_parts_leave_nothing_out(found: list[float], parts: int) -> None:
+    made = ratios.medians(found, parts)
+    assert 1 <= len(made) <= max(1, parts)
+    assert min(found) <= min(made) <= max(made) <= max(found)
+    assert ratios.medians(found, len(found)) == found
+
+
 # --- a slow-down that was planted ---------------------------------------------------------------
 
 

@@ -10,9 +10,11 @@ import pytest
 
 from bench import plot
 from bench.report import Options
-from bench.scenarios import concurrency, containers, memory, playout, stability
+from bench.scenarios import concurrency, containers, first_byte, memory, playout, stability, threads
 from bench.scenarios.concurrency import Heard, Round
 from bench.scenarios.containers import encoded, speech_like
+from bench.scenarios.threads import Found
+from bench.workers.pieces import Answer, Ask, Kind
 from bench.workers.troubles import NO_MISAKI
 from engine.audio import SAMPLE_RATE, from_pcm
 from http_compat.schema import Format
@@ -65,6 +67,57 @@ def test_streams_are_compared_with_their_work_alone() -> None:
     assert concurrency._ratios([one, a_round(1.2)], (1, 8)) == {
         "8 streams, last first frame / work alone": [1.0, 1.0],
         "8 streams, end / 8 alone": [pytest.approx(0.9), pytest.approx(1.08)],
+    }
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+@pytest.mark.parametrize("quick", [False, True])
+def test_everything_is_compared_with_the_usual_that_is_measured_too(
+    cores: int, quick: bool
+) -> None:
+    plan = threads.turns(cores, quick=quick)
+    assert len(set(plan)) == len({threads.name(turn) for turn in plan}) == len(plan)
+    assert {threads.usual_of(turn) for turn in plan} <= set(plan)
+    assert {turn.kind.threads for turn in plan} <= {0, *range(1, cores)}
+    assert any(turn.kind.nice for turn in plan)
+    assert any(turn.kind.lanes == 2 for turn in plan) == (cores > 1)
+
+
+def test_lanes_are_compared_by_the_last_the_mean_and_the_pass() -> None:
+    usual = threads.Turn(Kind(), Ask(streams=2))
+    lanes = threads.Turn(threads.two_lanes(2), Ask(streams=2))
+    asleep = threads.Turn(Kind(spinning=False), Ask(streams=2), busy=True)
+    found = {
+        usual: [Found(Answer([1.0, 2.0], 0.5))] * 3,
+        lanes: [Found(Answer([1.5, 1.5], 1.0))] * 3,
+        asleep: [Found(Answer([1.0, 1.0], 1.0), kept=0.4)] * 3,
+        threads.usual_of(asleep): [Found(Answer([2.0, 4.0], 1.0), kept=0.2)] * 3,
+    }
+    row = threads.row(lanes, found)
+    assert row["kind"] == "2 lanes of 1 thread"
+    told = [row[f"{what}by usual"] for what in ("", "mean ", "pass ")]
+    assert told == [0.75, 1.0, 2.0]
+    assert threads.row(asleep, found)["neighbours keep"] == "40%"
+    assert threads.ratios(found) == {"2 lanes of 1 thread, 2 streams / usual": [0.75] * 3}
+
+
+# --- first byte ---------------------------------------------------------------------------------
+
+
+def test_containers_are_compared_with_pcm_of_the_same_round() -> None:
+    pcm = [2.0] * first_byte.REQUESTS + [4.0] * first_byte.REQUESTS
+    found = {
+        (Format.PCM, "audio"): pcm,
+        (Format.PCM, "sse"): [ms + 1 for ms in pcm],
+        (Format.MP3, "audio"): [3 * ms for ms in pcm],
+        (Format.MP3, "sse"): pcm,
+    }
+    assert first_byte.ratios(found) == {
+        "first byte, pcm as sse / pcm": [1.5, 1.25],
+        "first byte, mp3 as audio / pcm": [3.0, 3.0],
     }
 
 
