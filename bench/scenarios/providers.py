@@ -79,7 +79,8 @@ def _measured(options: Options, settings: Settings) -> Report:
             f"{threads} thread{'s' * (threads > 1)} / one per core": ratios
             for threads, ratios in by_usual.items()
             if threads != os.cpu_count()
-        },
+        }
+        | ({"asleep / awake": slept} if slept else {}),
     )
 
 
