@@ -87,6 +87,20 @@ async def test_a_stream_goes_on_when_the_provider_fails(
     assert (await hear(failing, request)).pcm == own.pcm
 
 
+def test_a_provider_that_gives_silence_is_replaced_within_the_step(real_parts: RealParts) -> None:
+    sound = real_parts.sound("jˈɛs.")
+    step = Step(Kind.PREDICTED, 0, 8)
+    silent, before = Broken(silent=True), falls()
+    failing = Vocoder(*stages(real_parts), 1, FAKE, silent)
+    heard = Decoder(failing, real_parts.predictor, sound).call(step).run()
+    own = Vocoder(*stages(real_parts), 1)
+    assert np.array_equal(heard, Decoder(own, real_parts.predictor, sound).call(step).run())
+    assert [name for name, _ in silent.calls] == ["fake", "cpu"] * 2  # each stage
+    assert failing.unsound == "it is silent"
+    assert failing.provider == "CPU"
+    assert falls() == before + 2
+
+
 def test_a_provider_that_cannot_be_loaded_is_replaced_at_the_start(real_parts: RealParts) -> None:
     acoustic = Acoustic(real_parts.build.part("acoustic"), 1, FAKE, Broken(at_load=True))
     assert acoustic.provider == "CPU"
