@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -30,6 +30,7 @@ import structlog
 import trio
 
 from engine.audio import SAMPLE_BYTES, ms_to_samples
+from playerd import priority
 from playerd.device import Device
 from playerd.sinks.base import DeviceUnavailable
 from playerd.sinks.portaudio import PortAudioSink
@@ -189,8 +190,14 @@ def refuse_all_but(rate: int, channels: int) -> None:
     sd.RawOutputStream = open_stream
 
 
-def main() -> None:
+def begin() -> None:
+    """Sets up a child as the player's program is: its log goes elsewhere, and it goes first."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    priority.raise_process()
+
+
+def main() -> None:
+    begin()
     task = Task(**json.loads(sys.argv[1]))
     if task.only:
         refuse_all_but(*task.only)
@@ -222,9 +229,11 @@ class Child:
             self._news.set()
             self._news = trio.Event()
 
-    async def hear(self, kind: str, **facts: object) -> dict[str, Any]:
+    async def hear(
+        self, kind: str, *, within_s: float = PATIENCE_S, **facts: object
+    ) -> dict[str, Any]:
         """The next thing of this kind that is told and has these facts."""
-        with trio.fail_after(PATIENCE_S):
+        with trio.fail_after(within_s):
             while True:
                 while self._heard < len(self.told):
                     self._heard += 1
@@ -255,14 +264,19 @@ class Child:
         self._process.send_signal(signal.SIGCONT)
 
 
+def sounding(rig: Rig, task: Task) -> AbstractAsyncContextManager[Child]:
+    """Runs a child that does a task."""
+    return running(rig, "tests.playerd.sounding", json.dumps(asdict(task)))
+
+
 @asynccontextmanager
-async def sounding(rig: Rig, task: Task) -> AsyncIterator[Child]:
+async def running(rig: Rig, module: str, argument: str) -> AsyncIterator[Child]:
     """Runs a child, and sees that it ends by itself."""
     async with trio.open_nursery() as nursery:
         process: trio.Process = await nursery.start(
             partial(
                 trio.run_process,
-                [sys.executable, "-m", "tests.playerd.sounding", json.dumps(asdict(task))],
+                [sys.executable, "-m", module, argument],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
