@@ -45,7 +45,7 @@ class Watchdog:
         self.limit_bytes = limit_bytes or None
         self.too_large = False
         self._done: int | None = None
-        self._worked = False  # since memory was given back
+        self._worked = True  # since memory was given back; loading works too
         self._busy_s = -math.inf  # when there was work last
         self._tried_s = -math.inf  # when it was last tried to get below the limit …
         self._tried = 0  # … and how often, since it was exceeded
@@ -63,7 +63,7 @@ class Watchdog:
         """
         if self.limit_bytes is None and rss_bytes is not None:
             self.limit_bytes = rss_bytes + ROOM_BYTES
-        if self._done is None:  # loading has given everything back
+        if self._done is None:
             self._done, self._busy_s = done, now_s
         if active or done != self._done:
             self._busy_s = now_s

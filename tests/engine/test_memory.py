@@ -48,7 +48,7 @@ class Process:
 
 def test_memory_is_given_back_once_when_there_was_work_and_is_none() -> None:
     process = Process()
-    assert process.live(1000) == []
+    assert process.live(1000) == [Relief.IDLE], "what loading has left"
     assert process.live(200, works=True) == []
     assert process.live(int(IDLE_S) - 2) == []
     assert process.live(1000) == [Relief.IDLE]
