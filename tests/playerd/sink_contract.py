@@ -17,6 +17,7 @@ import structlog
 import trio
 
 from engine.audio import PCM_DTYPE, SAMPLE_RATE, ms_to_samples
+from playerd import priority
 from playerd.sinks.base import DeviceUnavailable, Sink
 from playerd.sinks.portaudio import PortAudioSink
 
@@ -317,8 +318,9 @@ def main() -> None:
             print(error.message)
             sys.exit(1)
         return
-    # What the sink has to say of this machine is not the report.
+    # What the sink has to say of this machine is not the report; and what it has to do goes first.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    priority.raise_process()
     failures = {}
     for name, check in CHECKS.items():
         try:
