@@ -40,6 +40,9 @@ _LENGTHS = (30, 60, 100)
 _EXACT, _PREDICTED = (8, 16, 32, 64, 96), (8, 16, 48)
 #: numbers of threads that are tried at most
 _COUNTS = 3
+#: Scatter at most: what is more comes from other programs, and is not this machine's. A quiet one
+#: has about 0.1.
+_MOST_SIGMA = 0.15
 
 
 @dataclass(slots=True)
@@ -181,7 +184,7 @@ def taken(
         pass_s=round(pass_s, 7),
         window_s=round(window_s, 6),
         text_s=round(text_s, 8),
-        sigma=round(sigma, 4),
+        sigma=round(min(sigma, _MOST_SIGMA), 4),
     )
 
 
