@@ -25,7 +25,7 @@ from msgspec import to_builtins
 from rich.console import Console
 from rich.status import Status
 
-from bench import kept, machine, ratios, scenarios, shown, summary, tune
+from bench import kept, machine, quantise, ratios, scenarios, shown, summary, tune
 from bench.report import Options, cell
 from bench.summary import Finished
 from engine import config, process
@@ -52,6 +52,7 @@ class _Commands(typer.core.TyperGroup):
 
 app = typer.Typer(cls=_Commands, add_completion=False, pretty_exceptions_enable=False)
 app.command("tune")(tune.main)
+app.command("quantise")(quantise.main)
 
 
 @contextmanager

@@ -117,6 +117,20 @@ def front(
     _save(figure, file)
 
 
+def quantise(rows: Sequence[Row], file: Path) -> None:
+    """Time by single precision's against distance from it, a point for each variant.
+
+    Raises:
+        SetupError: as `first_audio`.
+    """
+    figure, axes = _figure()
+    for row in rows:
+        if row["LSD dB"] is not None and row["whole"] is not None:
+            axes.plot(row["LSD dB"], row["whole"], "o", label=str(row["variant"]).partition(":")[0])
+    axes.set(xlabel="distance from single precision, dB", ylabel="time by single precision's")
+    _save(figure, file)
+
+
 def _label(row: Row) -> str:
     return f"{row['engine']}, cached" if row["cached"] else str(row["engine"])
 
