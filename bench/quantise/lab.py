@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ _LENGTHS = range(25, 71)
 #: the window that is timed, in columns
 _WINDOW = (16, 64)
 _SEED = 4
+#: One, and processor time: ratios are then of the work, whatever else runs on the machine.
+_THREADS = 1
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -55,12 +58,12 @@ class Result(msgspec.Struct, frozen=True):
         lsd_db: log-spectral distance of each utterance whose durations stayed the same.
         mel_db: the same by 40 mel bands, mean absolute difference.
         other_durations: utterances whose durations did not stay the same.
-        whole: times by single precision's, a whole decode (or pass), round by round.
+        whole: processor time by single precision's, a whole decode (or pass), round by round.
         window: the same of a window; empty in the acoustic part.
         size_mb: of the parts' files.
         errors: words that pocketsphinx heard otherwise.
         words: words that were said.
-        rtf: seconds of computing for a second of sound, whole decode, median.
+        rtf: seconds of one thread for a second of sound, whole decode, median.
     """
 
     name: str
@@ -90,7 +93,7 @@ class Lab:
         self, *, clip: float, balance: float, quick: bool, tell: Callable[[str], None]
     ) -> None:
         self._balance, self._rounds, self._tell = balance, 3 if quick else 6, tell
-        self._maker = Maker(0)
+        self._maker = Maker(_THREADS)
         self._predictor = Predictor()
         settings_cache = self._maker.cache.parent
         self.folder = settings_cache / "quantise"
@@ -98,10 +101,11 @@ class Lab:
         self._split()
         every = _jobs(self._maker)
         train = list(_of_each_voice(job for job in every if not job.held_out))
+        self._trained = _spread(train, CALIBRATED)
         self.jobs = list(_of_each_voice(job for job in every if job.held_out and _english(job)))
         self.jobs = _spread(self.jobs, TESTED)
         tell("calibrating")
-        self.ranges, self.means = self._calibrated(_spread(train, CALIBRATED), clip)
+        self.ranges, self.means = self._calibrated(self._trained, clip)
         tell("speaking in single precision")
         self.sounds = [self._pass(self._maker.acoustic, job) for job in self.jobs]
         self.references = [self._whole(self._maker.vocoder, sound) for sound in self.sounds]
@@ -124,12 +128,12 @@ class Lab:
 
     def qdq(self) -> dict[str, Path]:
         """Makes the stages with all convolutions between QuantizeLinear and DequantizeLinear."""
-        made = {}
+        made, own = {}, self._maker.acoustic
         for stage in STAGES:
             made[stage] = self.folder / f"variant-{stage}.onnx"
             model = onnx.load(self.graph(stage))
             sites = [item.name for item in model.graph.node if integers.site(item)]
-            feeds = (self._feeds(sound)[stage] for sound in self.sounds[:3])
+            feeds = (self._feeds(self._pass(own, job))[stage] for job in self._trained[:3])
             quantize_static(
                 self.graph(stage),
                 made[stage],
@@ -195,7 +199,7 @@ class Lab:
         vocoder = self._vocoder(made)
         acoustic = own.acoustic
         if "acoustic" in made:
-            acoustic = Acoustic(made["acoustic"], 0, opens=_opens)
+            acoustic = Acoustic(made["acoustic"], _THREADS, opens=_opens)
         lsd, mel, other, errors, words = [], [], 0, 0, 0
         for job, before, reference in zip(self.jobs, self.sounds, self.references, strict=True):
             sound = self._pass(acoustic, job) if "acoustic" in made else before
@@ -226,6 +230,7 @@ class Lab:
                 },
                 self._rounds,
                 seed=_SEED,
+                clock=time.process_time,
             )
             return _ratios(times), [], _rtf(times, sound)
         whole = interleaved(
@@ -235,6 +240,7 @@ class Lab:
             },
             self._rounds,
             seed=_SEED,
+            clock=time.process_time,
         )
         first, last = _WINDOW
         step = Step(Kind.PREDICTED, first, min(last, sound.columns))
@@ -246,13 +252,14 @@ class Lab:
             {name: one.call(step).run for name, one in decoders.items()},
             2 * self._rounds,
             seed=_SEED,
+            clock=time.process_time,
         )
         return _ratios(whole), _ratios(window), _rtf(whole, sound)
 
     def _vocoder(self, made: Mapping[str, Path]) -> Vocoder:
         if not set(STAGES) & set(made):
             return self._maker.vocoder
-        return Vocoder(made["stage_one"], made["stage_two"], 0, opens=_opens)
+        return Vocoder(made["stage_one"], made["stage_two"], _THREADS, opens=_opens)
 
     def _split(self) -> None:
         if all(self.graph(part).is_file() for part in ("acoustic", *STAGES)):
@@ -301,7 +308,7 @@ class Lab:
                 model.graph.output.append(values(tensor, "a", "b", "c", "d"))
             runs = ort.InferenceSession(
                 model.SerializeToString(),
-                options(0, optimised=False),
+                options(_THREADS, optimised=False),
                 providers=[CPU.provider],
             )
             sessions[stage] = runs, seen
