@@ -173,7 +173,7 @@ class _Supply:
         self._decoding = 0  # segments that were prepared and are not decoded yet
         self._changed = trio.lowlevel.ParkingLot()
 
-    async def room(self, phonemes: int, reach: Callable[[float], int]) -> int:
+    async def room(self, phonemes: int, reach: Callable[[float, bool], int]) -> int:
         """How many of the phonemes that come next may be one segment.
 
         Waits until that is all of them, or there is nothing left to decode: then what is in hand
@@ -181,11 +181,13 @@ class _Supply:
 
         Args:
             phonemes: how many there are.
-            reach: gives for a lead in seconds how many are in time, 0 if none are.
+            reach: gives for a lead in seconds how many are in time; if none are, 0, or, if they may
+                be late, as many as are least so.
         """
         while self._wanted and self._begun:
-            reached = reach(self.pace.lead_s(trio.current_time()))
-            if reached >= phonemes or not self._decoding:
+            alone = not self._decoding
+            reached = reach(self.pace.lead_s(trio.current_time()), alone)
+            if alone or reached >= phonemes:
                 return reached or phonemes
             await self._changed.park()
         return phonemes
@@ -344,8 +346,8 @@ async def _in_time(
     if not phonemes:
         return segment, None
 
-    def reach(lead_s: float) -> int:
-        return voicing.reach(phonemes, manner.voice, manner.speed, lead_s)
+    def reach(lead_s: float, late: bool) -> int:
+        return voicing.reach(phonemes, manner.voice, manner.speed, lead_s, late=late)
 
     return divided(segment, await supply.room(len(phonemes), reach))
 

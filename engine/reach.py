@@ -103,24 +103,25 @@ class Reach:
         self._budget_s = budget_s
         self._windows = windows or Windows()
 
-    def phonemes(self, most: int, speed: float, lead_s: float) -> int:
+    def phonemes(self, most: int, speed: float, lead_s: float, *, late: bool = True) -> int:
         """How many phonemes the segment may have.
 
         Args:
             most: it has no more.
             speed: that it will be spoken with.
             lead_s: what the listener has in hand, and nothing else is made before it.
+            late: whether it may be late, if none are in time.
 
         Returns:
             1…`most`: as many as are in time; if none are, as many as a segment needs to be worth
-            its pass, and more if they are hardly later. 0 if that is of no use, because a segment
-            would need more than `_SHORT` or there are.
+            its pass, and more if they are hardly later. 0 if it may not be late, or that is of no
+            use, because a segment would need more than `_SHORT` or there are.
         """
         least = min(most, self._least(speed))
         for phonemes in _lengths(most, least):
             if not self._late_s(phonemes, speed, SHARE * lead_s, 0.0):
                 return phonemes
-        if least >= min(most, _SHORT):
+        if not late or least >= min(most, _SHORT):
             return 0
         late_s: dict[int, float] = {}
         limit_s = math.inf

@@ -130,12 +130,12 @@ class Synthesis:
                 limiter=self._reading,
             )
 
-    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
+    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float, *, late: bool) -> int:
         """How many of these phonemes a segment may have; all, if it was spoken before."""
         style = self._voices.style(voice, len(phonemes))
         if self._key(phonemes, style.tobytes(), speed) in self._audio:
             return len(phonemes)
-        return self._reach.phonemes(len(phonemes), speed, lead_s)
+        return self._reach.phonemes(len(phonemes), speed, lead_s, late=late)
 
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool

@@ -86,7 +86,7 @@ class Voicing(Protocol):
         """Words with phonemes that the model knows; none if there is nothing to speak."""
         ...
 
-    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
+    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float, *, late: bool) -> int:
         """How many of these phonemes a segment may have, so that it comes in time.
 
         Args:
@@ -94,9 +94,11 @@ class Voicing(Protocol):
             voice: that will speak them …
             speed: … and how fast.
             lead_s: what the listener has in hand.
+            late: whether it may be late, if none are in time: then as many as are least so.
 
         Returns:
-            0 if it will be late, and no part of it would be less so; more than there are is all.
+            0 if it will be late, and may not, or no part of it would be less so; more than there
+            are is all.
         """
         ...
 

@@ -122,9 +122,11 @@ class Machine:
         await trio.sleep(self.slower * self.taken.text_s * len(passage.text.text))
         return await self.reading(passage, utterance)
 
-    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
+    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float, *, late: bool) -> int:
         """See `Voicing`."""
-        return self._reach.phonemes(len(phonemes), speed, lead_s) if self.rule else len(phonemes)
+        if not self.rule:
+            return len(phonemes)
+        return self._reach.phonemes(len(phonemes), speed, lead_s, late=late)
 
     async def _works(self, seconds: float, chance: random.Random) -> float:
         seconds *= self.slower * math.exp(chance.gauss(0, self.taken.sigma))

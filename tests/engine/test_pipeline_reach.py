@@ -120,6 +120,23 @@ def test_on_a_quick_machine_nothing_changes(rtf: float) -> None:
     assert len(after.segments) > 5
 
 
+@pytest.mark.parametrize("rtf", [0.25, 0.3, 0.35])
+def test_a_short_segment_comes_not_between_the_first_windows_of_the_one_before(rtf: float) -> None:
+    """Late, it would be hardly later than a part of it; but there is still something to decode."""
+    text = (
+        "First open the settings, then choose your device from the list of all there are; if it is "
+        "not there, switch it off and on, and look at the small light on the back again.\n\nMost "
+        "problems go away after that."
+    )
+    for seed in range(12):
+        machine = machine_of(rtf, seed)
+        spoken = utterance(text, budget_s=0.3)
+        found = trio.run(listened, machine, spoken, clock=MockClock(autojump_threshold=0))
+        assert 60 <= len(found.segments[1]) <= 90
+        # A window that takes longer than expected is no whole pass.
+        assert max(found.holes_s, default=0.0) < 0.05, (seed, found.holes_s)
+
+
 @pytest.mark.parametrize("rtf", [0.45, 0.6, 0.75])
 def test_on_a_slow_machine_half_of_the_silence_is_gone(rtf: float) -> None:
     before_s, after_s, longest_s = 0.0, 0.0, [0.0, 0.0]

@@ -63,6 +63,19 @@ def test_a_segment_is_never_too_short_to_be_worth_its_pass(
     assert takes_s < length_s or phonemes >= min(most, 90)
 
 
+@given(FACTORS, LEADS, st.integers(1, 260))
+def test_what_may_not_be_late_is_in_time_or_nothing(
+    factor: float, lead_s: float, most: int
+) -> None:
+    found, late = (machine(factor).phonemes(most, 1.0, lead_s, late=late) for late in (False, True))
+    assert found in (0, late)
+
+
+def test_a_short_segment_that_may_not_be_late_waits_for_its_lead() -> None:
+    reached = [machine(1.0).phonemes(80, 1.0, lead_s, late=False) for lead_s in (0.0, 0.1, 1.0)]
+    assert reached == [0, 0, 80]
+
+
 def test_what_cannot_be_in_time_is_short_and_not_shortest() -> None:
     """Where all is late, a longer segment is worth a tenth of a second."""
     assert 35 < machine(1.0).phonemes(200, 1.0, 0.0) <= 90

@@ -79,8 +79,8 @@ class Voicing:
         await self._step(WORDS, passage.text.text, self.words_s)
         return letters(passage)
 
-    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float) -> int:
-        return len(phonemes) if lead_s >= self.known_s else 1
+    def reach(self, phonemes: str, voice: str, speed: float, lead_s: float, *, late: bool) -> int:
+        return len(phonemes) if lead_s >= self.known_s else int(late)
 
     async def prepare(
         self, phonemes: str, voice: str, speed: float, pace: Pace, *, batch: bool
