@@ -23,7 +23,7 @@ from trio.testing import MockClock
 
 from engine.audio import SAMPLE_RATE, samples_to_ms
 from engine.config import Settings
-from engine.request import Event, Frame
+from engine.request import Event, Frame, SegmentDone
 from playerd.sinks.null import NullSink
 from tests.playerd.measuring import (
     SENTENCES,
@@ -205,7 +205,13 @@ async def test_five_real_minutes(rig: Rig, real_engine: Engine, tmp_path: Path) 
         assert await program.end() == 0
     assert no_traceback(program)
     assert done.outcome == "finished"
-    print(f"RTF {np.median(rtfs):.2f} in the middle, {max(rtfs):.2f} at most")
+    made = stream.heard.of(SegmentDone)
+    computed_s = sum(done.compute_ms for done in made) / 1000
+    rtf = computed_s * SAMPLE_RATE / sum(done.samples for done in made)
+    print(
+        f"RTF {rtf:.2f} by the engine; as it looks to the player, {np.median(rtfs):.2f} in the "
+        f"middle, {max(rtfs):.2f} at most"
+    )
     is_settled(sizes_mb)
     wanted = stream.pcm
     found = runs(samples(capture.read_bytes()), wanted)
@@ -217,4 +223,4 @@ async def test_five_real_minutes(rig: Rig, real_engine: Engine, tmp_path: Path) 
         f"woken {late.times} times too late, by {late.worst_s * 1000:.0f} ms at most"
     )
     assert inside <= underruns + late.times, "nobody told of it"
-    assert underruns == 0 or np.quantile(rtfs, 0.9) > RTF
+    assert underruns <= late.times or rtf > RTF
