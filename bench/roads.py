@@ -25,12 +25,12 @@ import typer
 from numpy.typing import NDArray
 from onnx import NodeProto, helper
 from rich.console import Console
-from rich.table import Table
 
 from bench import kept, machine
 from bench.interleave import interleaved
 from bench.ratios import by_round
-from bench.report import Row, cell
+from bench.report import Row
+from bench.shown import table
 from bench.train_statistics import Maker, held_out
 from engine.model import build, rewrite
 from engine.model.acoustic import Acoustic, Acoustics
@@ -493,12 +493,7 @@ def _by(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def _tell(name: str, rows: Sequence[Row]) -> None:
-    table = Table()
-    for key in rows[0]:
-        table.add_column(key)
-    for row in rows:
-        table.add_row(*(cell(value) for value in row.values()))
-    console.print(table)
+    console.print(table(rows))
     file = kept.keep(name, kept.new_run(), {"machine": machine.record(), "rows": list(rows)})
     console.print(f"numbers: {kept.shown(file)}")
 

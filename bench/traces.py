@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from engine.audio import SAMPLE_RATE, ms_to_samples
-from engine.request import Boundary
+from engine.request import Boundary, SegmentStart
 
 #: with this a recorded trace is written and read
 FILE = Path(__file__).parent / "data" / "traces.jsonl"
@@ -51,6 +51,18 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     def actual(self) -> int:
         """Samples it has."""
         return sum(arrival.samples for arrival in self.arrivals)
+
+    def started(self, index: int, sample: int, text: str) -> SegmentStart:
+        """What announced it: number, first sample, and all of the stream's text are the stream's."""
+        return SegmentStart(
+            index=index,
+            text=text[self.char_start : self.char_end],
+            char_start=self.char_start,
+            char_end=self.char_end,
+            sample=sample,
+            predicted_samples=self.announced,
+            pause=self.boundary,
+        )
 
 
 class Utterance(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,12 +24,14 @@ from bench.corpus import Job
 from bench.interleave import interleaved
 from bench.quantise import integers
 from bench.train_statistics import Maker, _jobs
+from engine.audio import SAMPLE_RATE
 from engine.ladder import Kind, Step
 from engine.model import build, rewrite
 from engine.model.acoustic import Acoustic, Acoustics
 from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
 from engine.model.distance import lsd_db
+from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.graph import values
 from engine.model.providers import CPU, Candidate
 from engine.model.runtime import Call, Runs, options
@@ -48,6 +50,7 @@ _WINDOW = (16, 64)
 _SEED = 4
 #: One, and processor time: ratios are then of the work, whatever else runs on the machine.
 _THREADS = 1
+_COLUMN_S = COLUMN_SAMPLES / SAMPLE_RATE
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -395,4 +398,4 @@ def _ratios(times: Mapping[str, list[float]]) -> list[float]:
 
 
 def _rtf(times: Mapping[str, list[float]], sound: Acoustics) -> float:
-    return round(float(np.median(times["variant"])) / (sound.columns / 80), 3)
+    return round(float(np.median(times["variant"])) / (sound.columns * _COLUMN_S), 3)

@@ -163,15 +163,7 @@ def _events(
         known = chars
     sample = seq = 0
     for index, segment in enumerate(utterance.segments):
-        start = SegmentStart(
-            index=index,
-            text=utterance.text[segment.char_start : segment.char_end],
-            char_start=segment.char_start,
-            char_end=segment.char_end,
-            sample=sample,
-            predicted_samples=segment.announced,
-            pause=segment.boundary,
-        )
+        start = segment.started(index, sample, utterance.text)
         yield segment.start_s, partial(_begin, playout, start)
         for number, arrival in enumerate(segment.arrivals):
             frame = Frame(

@@ -132,7 +132,8 @@ Open = Callable[[Path, int, Candidate], Runs]
 class Session:
     """A graph where it was decided to run, and on the processor once that has failed.
 
-    To give what is no sound is to fail. A failure is seen by nobody but the log, the metrics and `fault`: the same call is done again.
+    To give what is no sound is to fail. A failure is seen by nobody but the log, the metrics and
+    `fault`: the same call is done again.
 
     Args:
         graph: of `build`, the processor's.

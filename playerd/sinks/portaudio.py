@@ -159,9 +159,8 @@ class PortAudioSink:
         due = self._is_due or self._feed.ran_dry
         if self._output.running and due and not is_audible(pcm):
             try:
-                await (
-                    self.drain()
-                )  # nobody hears it: the next start is with another stream, or anew
+                # Nobody hears it: the next start is with another stream, or anew.
+                await self.drain()
             except DeviceUnavailable:
                 self._unheard.add(pcm, self._heard_position(self._feed.called_s))
                 raise

@@ -92,6 +92,22 @@ def test_there_are_traces_of_the_engine() -> None:
 # --- simulated listening -------------------------------------------------------------------------
 
 
+def test_who_knows_nothing_of_the_engine_yet_does_not_begin_too_soon() -> None:
+    """Its first windows are not even in time; how much so, is learned only at a segment's end."""
+
+    def holes(sag: float | None) -> int:
+        found = 0
+        for utterance in traces.read():
+            if utterance.trace == "engine":
+                supply = Supply()
+                if sag is not None:
+                    supply.pace.sag = sag
+                found += playout.play(utterance, Slack(), supply).playout.gaps.mid
+        return found
+
+    assert holes(None) < holes(0.0)
+
+
 def test_silence_is_where_nothing_came() -> None:
     late = utterance(
         segment(0, Arrival(0.5, SECOND)),

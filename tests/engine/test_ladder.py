@@ -50,6 +50,14 @@ def test_stage_one_of_the_whole_comes_first_if_there_is_time() -> None:
     assert steps[1].stop - steps[1].start == FIRST_WINDOW
 
 
+def test_what_is_in_hand_is_not_all_spent_on_stage_one() -> None:
+    """At a segment's beginning as little as later: what it is going to take is only known about."""
+    costs = Costs(ONE_S, TWO_S)
+    takes_s = costs.of(Step(Kind.STAGE_ONE, 0, 480)) + costs.of(Step(Kind.EXACT, 0, FIRST_WINDOW))
+    kinds = [climb(480, spare_s=takes_s * lead)[0].kind for lead in (1.35, 1.5)]
+    assert kinds == [Kind.PREDICTED, Kind.STAGE_ONE]
+
+
 @given(
     first_ms=st.integers(100, 600),
     share=st.floats(0.2, 0.9),

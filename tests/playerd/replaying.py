@@ -29,7 +29,6 @@ from engine.request import (
     LiveRequest,
     Opened,
     SegmentDone,
-    SegmentStart,
     SpeechRequest,
     Stream,
 )
@@ -70,18 +69,7 @@ class Recorded:
         utterance, pcm = self._utterance, sound(self._utterance)
         sample = seq = 0
         for index, segment in enumerate(utterance.segments):
-            yield (
-                segment.start_s,
-                SegmentStart(
-                    index=index,
-                    text=utterance.text[segment.char_start : segment.char_end],
-                    char_start=segment.char_start,
-                    char_end=segment.char_end,
-                    sample=sample,
-                    predicted_samples=segment.announced,
-                    pause=segment.boundary,
-                ),
-            )
+            yield segment.start_s, segment.started(index, sample, utterance.text)
             for number, arrival in enumerate(segment.arrivals):
                 part = cut(pcm, sample, sample + arrival.samples)
                 yield (
