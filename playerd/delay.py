@@ -54,6 +54,8 @@ class Outlook:
         inside: what is played next goes on inside a segment.
         waited_s: how long there has been something to play.
         hold_samples: what the way here needs (`Jitter`).
+        gulp_samples: what the device takes at once when sound begins; by so much sooner than it is
+            heard all that follows has to be here. 0 while it plays.
         coming: what is to come, as far as that can be known, in order.
     """
 
@@ -64,6 +66,7 @@ class Outlook:
     inside: bool = False
     waited_s: float = 0.0
     hold_samples: int = ms_to_samples(LEAST_MS)
+    gulp_samples: int = 0
     coming: tuple[Expected, ...] = ()
 
 
@@ -128,7 +131,7 @@ class Slack:
             return True
         if not outlook.buffered_samples:
             return False
-        hold = outlook.hold_samples
+        hold = max(outlook.hold_samples, outlook.gulp_samples)
         if outlook.starved and outlook.inside:
             hold = max(hold, ms_to_samples(HOLD_MS))
         if outlook.buffered_samples < hold and not outlook.segment_complete:
@@ -152,7 +155,7 @@ def _missing(outlook: Outlook) -> Iterator[tuple[Boundary | None, float]]:
 
     Of each part its beginning, and then what is inside of it: None.
     """
-    due_s = outlook.buffered_samples / SAMPLE_RATE
+    due_s = (outlook.buffered_samples - outlook.gulp_samples) / SAMPLE_RATE
     for part in outlook.coming:
         doubt_s = _DOUBTS * part.doubt_s
         if part.boundary is not None:

@@ -27,6 +27,8 @@ log = structlog.get_logger("player")
 
 #: what is moved at a time
 PIECE_SAMPLES = ms_to_samples(100)
+#: When it begins, a device takes this and its depth.
+BLOCK_MS = 20
 #: after a pause of so long other programs may have the device
 LEAVE_S = 60.0
 #: how often to ask again whether there is enough to begin with, when nothing new comes
@@ -152,6 +154,8 @@ class Mover:
     async def _move_piece(self) -> None:
         """Moves a piece from the first item to the sink, or waits for one."""
         item = self._items.to_write
+        if item:
+            item.playout.gulp_samples = ms_to_samples(self._sink.depth_ms + BLOCK_MS)
         pcm = item.playout.pull(PIECE_SAMPLES, trio.current_time()) if item else b""
         self._on_change()
         if item is None:

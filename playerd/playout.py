@@ -34,6 +34,7 @@ from engine.request import Boundary, Frame, Marks, SegmentDone, SegmentStart
 
 from .delay import ALLOWED_S, DelayPolicy, FixedDelay, Outlook, slack_s
 from .forecast import Course, Supply
+from .jitter import LEAST_MS
 from .pieces import Piece, Pieces
 from .script import Script
 
@@ -108,6 +109,7 @@ class Playout:
         fade_samples: length of the fades.
 
     Attributes:
+        gulp_samples: what the device takes at once when sound begins.
         position: the sample of the stream that is given out next.
         script: the segments and words of the stream.
         inserted_samples: silence given out that is not in the stream: pauses.
@@ -127,6 +129,7 @@ class Playout:
         now_s: float = 0.0,
         fade_samples: int = FADE_SAMPLES,
     ) -> None:
+        self.gulp_samples = ms_to_samples(LEAST_MS)
         self.position = 0
         self.script = Script()
         self.inserted_samples = 0
@@ -364,11 +367,19 @@ class Playout:
     def _may_go(self, now_s: float) -> bool:
         if not self._going and self._policy.enough(self._outlook(now_s)):
             if self._dry_since_s is not None:
-                self._resume(now_s - self._dry_since_s)
+                # A device that rests has played its gulp since it ran dry; else that is to be heard.
+                played = self.gulp_samples if self._rests(now_s) else 0
+                self._resume(now_s - self._dry_since_s - played / SAMPLE_RATE)
             self._begun = True
             self._dry_since_s = None
             self._waits_since_s = math.inf
         return self._going
+
+    def _rests(self, now_s: float) -> bool:
+        """Whether the device plays nothing, not even silence, so that it begins with a gulp."""
+        if self._dry_since_s is None:
+            return not self._begun
+        return now_s - self._dry_since_s > self.gulp_samples / SAMPLE_RATE
 
     def _resume(self, silent_s: float) -> None:
         if not self.buffered_samples:
@@ -389,6 +400,7 @@ class Playout:
             inside=self._inside,
             waited_s=max(now_s - self._waits_since_s, 0.0),
             hold_samples=self._supply.jitter.hold_samples,
+            gulp_samples=self.gulp_samples if self._rests(now_s) else 0,
             coming=self._course.coming(now_s),
         )
 

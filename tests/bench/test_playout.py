@@ -169,7 +169,7 @@ def test_targets_that_are_missed() -> None:
     told = list(
         playout.targets(
             rows(
-                {"mid": 1.1, "mid_ms": 1001, "start_p50": 121},
+                {"mid": 1.1, "mid_ms": 1101, "start_p50": 121},
                 {"mid": 1.0, "mid_ms": 1000, "start_p50": 100},
             )
         )

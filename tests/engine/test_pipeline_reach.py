@@ -137,7 +137,15 @@ def test_a_short_segment_comes_not_between_the_first_windows_of_the_one_before(r
         assert max(found.holes_s, default=0.0) < 0.05, (seed, found.holes_s)
 
 
-@pytest.mark.parametrize("rtf", [0.45, 0.6, 0.75])
+@pytest.mark.parametrize("rtf", [0.3, 0.4, 0.45])
+def test_with_half_of_its_time_to_spare_there_is_no_silence_at_all(rtf: float) -> None:
+    """Not even without the rule: no pass comes between two windows that are more urgent."""
+    for seed in (6, 7, 8):
+        for found in both(rtf, seed):
+            assert sum(found.holes_s) == 0.0
+
+
+@pytest.mark.parametrize("rtf", [0.7, 0.75, 0.8])
 def test_on_a_slow_machine_half_of_the_silence_is_gone(rtf: float) -> None:
     before_s, after_s, longest_s = 0.0, 0.0, [0.0, 0.0]
     for seed in (6, 7, 8):

@@ -321,6 +321,42 @@ async def test_contending_calls_run_one_at_a_time_in_order() -> None:
     assert busy.most == 1
 
 
+async def test_who_hands_on_what_it_made_is_not_overtaken_by_what_is_less_urgent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """From one turn to the next a stream hands a piece down its channels, which takes some passes."""
+    turns, order = Turns(), list[str]()
+    taken, told = (trio.open_memory_channel[int](0) for _ in range(2))
+
+    async def windows() -> None:
+        for number in range(3):
+            async with turns.turn(deadline_s=number):
+                await trio.sleep(1)
+                order.append("window")
+            for part in range(2):
+                await taken[0].send(part)
+
+    async def hand_on() -> None:
+        async for number in taken[1]:
+            await told[0].send(number)
+            await trio.lowlevel.checkpoint()  # whoever sends the next one waits for that
+
+    async def listen() -> None:
+        async for _ in told[1]:
+            pass
+
+    async def acoustic_pass() -> None:
+        await trio.sleep(0.5)
+        async with turns.turn(deadline_s=9.0):
+            order.append("pass")
+
+    with trio.move_on_after(10):
+        async with trio.open_nursery() as nursery:
+            for task in (windows, hand_on, listen, acoustic_pass):
+                nursery.start_soon(task)
+    assert order == ["window", "window", "window", "pass"]
+
+
 async def test_cancelled_while_waiting_is_never_run() -> None:
     turns, busy = Turns(), Busy()
     gone, stays = Call(busy, "gone"), Call(busy, "stays")

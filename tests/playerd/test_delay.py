@@ -71,6 +71,7 @@ def outlooks(draw: st.DrawFn) -> Outlook:
         inside=draw(st.booleans()),
         waited_s=draw(st.floats(0, 3)),
         hold_samples=draw(st.integers(ms_to_samples(80), ms_to_samples(300))),
+        gulp_samples=draw(st.sampled_from([0, ms_to_samples(80), ms_to_samples(400)])),
         coming=draw(expected()),
     )
 
@@ -104,7 +105,7 @@ def test_nothing_is_waited_for_longer_than_the_limit(
     outlook: Outlook, start_s: float, resume_s: float
 ) -> None:
     limit_s = resume_s if outlook.starved else start_s
-    least = max(outlook.hold_samples, ms_to_samples(120))
+    least = max(outlook.hold_samples, outlook.gulp_samples, ms_to_samples(120))
     here = replace(
         outlook,
         waited_s=limit_s,
@@ -147,6 +148,17 @@ def test_it_waits_for_a_hole_inside_a_phrase_only() -> None:
     assert Slack().enough(looks(1.4, burst("comma", 3.0, late)))  # within what is natural
     assert not Slack().enough(looks(1.4, burst("none", 3.0, late)))
     assert Slack().enough(looks(1.5, burst("none", 3.0, late)))
+
+
+def test_what_a_device_takes_at_once_is_not_there_to_wait_with() -> None:
+    """A stream that begins with 80 ms needs what follows by so much sooner than it is heard."""
+    outlook = looks(0.5, burst("none", 3.0, 0.45))
+    assert Slack().enough(outlook)
+    assert Slack().enough(replace(outlook, gulp_samples=ms_to_samples(40)))
+    assert not Slack().enough(replace(outlook, gulp_samples=ms_to_samples(80)))
+    little = looks(0.1, segment_complete=False, gulp_samples=ms_to_samples(120))
+    assert not Slack().enough(replace(little, waited_s=99.0))
+    assert Slack().enough(replace(little, segment_complete=True))
 
 
 def test_very_much_silence_is_not_accepted_even_at_a_sentence() -> None:

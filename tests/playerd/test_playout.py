@@ -384,6 +384,7 @@ def test_silence_between_segments_is_counted_by_what_is_natural_there(
     before: Boundary, silent_s: float, kind: str
 ) -> None:
     playout = Playout(Immediate())
+    playout.gulp_samples = 0
     segment(playout, 0, 0, 1000)
     playout.pull(2000, NOW)
     playout.ran_dry(NOW)
@@ -402,6 +403,7 @@ def test_silence_between_segments_is_counted_by_what_is_natural_there(
 def test_silence_inside_a_segment_is_mid_and_raises_what_the_way_needs() -> None:
     supply = Supply()
     playout = Playout(Immediate(), supply)
+    playout.gulp_samples = 0
     begin(playout, 0, 0)
     playout.put(frame(0, 500), NOW)
     playout.pull(1000, NOW)
@@ -412,6 +414,39 @@ def test_silence_inside_a_segment_is_mid_and_raises_what_the_way_needs() -> None
     playout.pull(1000, NOW + 0.3)
     assert playout.gaps.mid == 1
     assert playout.gaps.mid_s == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("dry_s", "silent_s"), [(0.05, 0.05), (0.1, 0.1), (0.3, 0.2)])
+def test_a_device_that_came_to_rest_had_played_what_it_held(dry_s: float, silent_s: float) -> None:
+    """One that did not has silence to play before what comes now."""
+    playout = Playout(Immediate())
+    playout.gulp_samples = ms_to_samples(100)
+    begin(playout, 0, 0)
+    playout.put(frame(0, 500), NOW)
+    playout.pull(1000, NOW)
+    playout.ran_dry(NOW)
+    playout.put(frame(500, 1000), NOW + dry_s)
+    playout.pull(1000, NOW + dry_s)
+    assert playout.gaps.mid_s == pytest.approx(silent_s)
+
+
+def test_the_policy_is_told_of_the_gulp_where_there_is_one() -> None:
+    seen: list[int] = []
+
+    class Watching(Immediate):
+        def enough(self, outlook: Outlook, /) -> bool:
+            seen.append(outlook.gulp_samples)
+            return super().enough(outlook)
+
+    playout = Playout(Watching())
+    playout.gulp_samples = ms_to_samples(100)
+    begin(playout, 0, 0)
+    for n, dry_s in enumerate((0.0, 0.05, 0.3)):
+        if n:
+            playout.ran_dry(NOW)
+        playout.put(frame(500 * n, 500 * n + 500), NOW + dry_s)
+        playout.pull(1000, NOW + dry_s)
+    assert seen == [ms_to_samples(100), 0, ms_to_samples(100)]
 
 
 def test_silence_before_a_segment_says_nothing_about_the_way() -> None:
