@@ -153,6 +153,13 @@ def by_round(ours: Iterable[float | None], theirs: Iterable[float | None]) -> li
     return [own / other for own, other in pairs if own is not None and other]
 
 
+def median_by_round(
+    ours: Iterable[float | None], theirs: Iterable[float | None], digits: int = 2
+) -> float:
+    """The median of the ratios by round, for a table."""
+    return round(statistics.median(by_round(ours, theirs)), digits)
+
+
 def medians(values: Sequence[float], parts: int) -> list[float]:
     """Of so many parts of them, one after another; fewer if there are fewer values."""
     size = max(1, math.ceil(len(values) / max(1, parts)))

@@ -19,7 +19,7 @@ import trio
 
 from bench.interleave import interleaved
 from bench.machine import record
-from bench.ratios import by_round
+from bench.ratios import by_round, median_by_round
 from bench.report import Options, Report, Row, at_most
 from engine.audio import SAMPLE_RATE, ms_to_samples, to_pcm
 from http_compat.containers import encoder_for
@@ -53,7 +53,7 @@ async def run(options: Options) -> Report:
         {
             "container": str(container),
             "ms per second": round(statistics.median(took[container]) * 1000 / seconds, 3),
-            "of zlib": round(statistics.median(by_round(took[container], took[ZLIB])), 3),
+            "of zlib": median_by_round(took[container], took[ZLIB], digits=3),
             "bytes of PCM's": round(len(encoded(container, pcm)) / len(pcm), 4),
             "first after ms": _first_ms(container, pcm),
         }

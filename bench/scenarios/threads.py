@@ -27,7 +27,7 @@ from typing import Any
 import trio
 
 from bench import machine
-from bench.ratios import by_round
+from bench.ratios import by_round, median_by_round
 from bench.report import Options, Report, Row
 from bench.workers import pieces
 from bench.workers.pieces import Answer, Ask, Kind
@@ -172,7 +172,7 @@ def row(turn: Turn, found: Mapping[Turn, Sequence[Found]]) -> Row:
 
 
 def _median_of(own: Sequence[Found], usual: Sequence[Found], value: Any) -> float:
-    return round(statistics.median(by_round(map(value, own), map(value, usual))), 2)
+    return median_by_round(map(value, own), map(value, usual))
 
 
 def ratios(found: Mapping[Turn, Sequence[Found]]) -> dict[str, list[float]]:

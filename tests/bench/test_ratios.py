@@ -98,6 +98,7 @@ def test_runs_are_compared_by_what_both_have() -> None:
 
 def test_ratios_belong_to_rounds() -> None:
     assert ratios.by_round([2.0, None, 3.0, 4.0], [1.0, 1.0, None, 8.0]) == [2.0, 0.5]
+    assert ratios.median_by_round([2.0, None, 1.0], [1.0, 1.0, 3.0], digits=1) == 1.2
 
 
 @given(values, st.integers(0, 12))

@@ -7,12 +7,13 @@ import onnx
 import onnxruntime as ort
 import pytest
 from onnx import helper, numpy_helper
+from typer.testing import CliRunner
 
-from bench import roads
+from bench.roads import app
+from bench.roads.batching import batchable
+from bench.roads.lowrank import WIDE, factors, low_rank, moments_of, watched
 from engine.model import build
 from engine.model.graph import Graph, values
-
-WIDE = roads._WIDE
 
 
 def run(model: onnx.ModelProto, **feeds: np.ndarray) -> list[np.ndarray]:
@@ -51,7 +52,7 @@ def test_what_has_the_rank_is_split_exactly_and_becomes_smaller() -> None:
     x = chance.standard_normal((1, WIDE, 1, 50), np.float32)
     (expected,) = run(whole, x=x)
     before = whole.ByteSize()
-    assert roads.low_rank(whole, 0.25) == 1
+    assert low_rank(whole, 0.25) == 1
     assert whole.ByteSize() < 0.5 * before
     assert np.abs(run(whole, x=x)[0] - expected).max() < 1e-3 * np.abs(expected).max()
 
@@ -64,8 +65,8 @@ def test_products_share_their_factors() -> None:
         helper.make_node("MatMul", ["between", "w"], ["y"]),
     ]
     twice = model(nodes, {"w": weights}, "rows", "y")
-    assert roads.low_rank(twice, 0.5) == 0  # two factors of half the rank are as large
-    assert roads.low_rank(twice, 0.25) == 2
+    assert low_rank(twice, 0.5) == 0  # two factors of half the rank are as large
+    assert low_rank(twice, 0.25) == 2
     assert len(twice.graph.initializer) == 2
 
 
@@ -74,8 +75,8 @@ def test_rank_goes_where_the_inputs_are() -> None:
     weights = chance.standard_normal((40, 60))
     inputs = chance.standard_normal((60, 5)) @ chance.standard_normal((5, 300))
     moments = inputs @ inputs.T
-    wide, thin = roads.factors(weights, 5, moments)
-    blind = roads.factors(weights, 5, None)
+    wide, thin = factors(weights, 5, moments)
+    blind = factors(weights, 5, None)
     exact = weights @ inputs
     assert np.allclose(wide @ thin @ inputs, exact, atol=1e-3 * np.abs(exact).max())
     assert not np.allclose(blind[0] @ blind[1] @ inputs, exact, atol=0.1 * np.abs(exact).max())
@@ -94,10 +95,10 @@ def test_inputs_are_seen_as_the_layer_sees_them(kind: str) -> None:
         product = helper.make_node("MatMul", ["rows", "w"], ["y"])
         whole, name = model([product], {"w": weights}, "rows", "y"), "rows"
         x, bias = chance.standard_normal((1, 50, WIDE), np.float32), np.zeros(1)
-    copy, (layer,) = roads.watched(whole)
+    copy, (layer,) = watched(whole)
     made, seen = run(copy, **{name: x})
     kernel = Graph(whole).constant("w").shape
-    moments = roads.moments_of(layer, seen, kernel, chance)
+    moments = moments_of(layer, seen, kernel, chance)
     out = made[0, :, 0] - bias if kind == "Conv" else made[0].T
     power = float((out.astype(np.float64) ** 2).sum())
     assert np.trace(layer.weights @ moments @ layer.weights.T) == pytest.approx(power, rel=1e-4)
@@ -112,8 +113,16 @@ def test_a_stage_takes_a_batch_when_its_end_is_off() -> None:
     ]
     small = model(nodes, {"k": kernel, "zero": np.array(0)}, "x", build.AUDIO)
     del small.graph.input[0].type.tensor_type.shape.dim[2]  # [1, channels, steps]
-    assert roads.batchable(small) == 1
+    assert batchable(small) == 1
     x = chance.standard_normal((2, WIDE, 9), np.float32)
     (both,) = run(small, x=x)
     apart = [run(small, x=x[at : at + 1])[0] for at in range(2)]
     assert np.allclose(both, np.concatenate(apart), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["batching", "lowrank"])
+def test_both_can_be_called_by_name(name: str) -> None:
+    told = CliRunner().invoke(app, [name, "--help"])
+    assert told.exit_code == 0
+    assert name in told.output
+    assert "turns of each way" in told.output

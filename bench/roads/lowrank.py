@@ -1,18 +1,11 @@
-"""Two roads that were not taken, tried as cheaply as they can be (`docs/tuning.md`, "Roads not taken").
-
-    python -m bench.roads batching     two windows of a segment in one call of stage two
-    python -m bench.roads lowrank      convolutions and products as two thinner ones after another
-
-Both take the model that is installed, and leave nothing behind but a file of numbers.
-"""
+"""Whether wide layers may be two thinner ones after another. Files, ONNX Runtime."""
 
 from __future__ import annotations
 
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,160 +17,31 @@ import onnxruntime as ort
 import typer
 from numpy.typing import NDArray
 from onnx import NodeProto, helper
-from rich.console import Console
 
-from bench import kept, machine
 from bench.interleave import interleaved
-from bench.ratios import by_round
+from bench.ratios import median_by_round
 from bench.report import Row
-from bench.shown import table
+from bench.roads.shared import Feeds, Floats, console, loaded, run, tell
 from bench.train_statistics import Maker, held_out
 from engine.model import build, rewrite
 from engine.model.acoustic import Acoustic, Acoustics
 from engine.model.distance import lsd_db
-from engine.model.geometry import COLUMN_ROWS, COLUMN_STEPS
-from engine.model.graph import Graph, attributes, values
+from engine.model.graph import Graph, attributes
 from engine.model.precision import as_float
-from engine.model.providers import CPU, Candidate
-from engine.model.runtime import Call, Runs, options, session
+from engine.model.providers import Candidate
+from engine.model.runtime import Call, Runs, session
 from engine.model.vocoder import Vocoder
 
-Floats = NDArray[np.float32]
-Feeds = Mapping[str, NDArray[np.generic]]
-
-#: columns of the windows that are batched: the first of a stream, a usual one, the largest
-WINDOWS = (16, 48, 96)
-
+#: convolutions and products with fewer channels on either side stay as they are
+WIDE = 128
 #: parts of the full rank
 SHARES = (0.5, 0.25)
-#: convolutions with fewer channels on either side stay as they are
-_WIDE = 128
 #: utterances whose inputs say which directions matter, and those that are compared; none is in both
 _CALIBRATED, _COMPARED = 3, 8
 #: longer ones are left out, columns: every tensor of a stage is kept for a moment
 _LONGEST = 240
 #: positions of an utterance that are looked at for a layer
 _POSITIONS = 4000
-
-console = Console()
-app = typer.Typer(add_completion=False, help=__doc__)
-
-
-# --- batching -----------------------------------------------------------------------------------
-
-
-def batchable(model: onnx.ModelProto) -> int:
-    """Frees the first dimension of a vocoder stage's tensors; statistics are still shared by all.
-
-    What is behind the last transposed convolution, which adds the frames of the inverse transform
-    up, is taken away: the published graph indexes the sum of windows for a batch of one there, and
-    takes the first of the batch at the end. It is no work to speak of. Gives the number of inputs
-    that were freed.
-    """
-    graph = Graph(model)
-    (end,) = graph.all("ConvTranspose")[-1].output
-    freed = 0
-    for value in model.graph.input:
-        dims = value.type.tensor_type.shape.dim
-        if len(dims) == 3:
-            dims[0].Clear()
-            dims[0].dim_param = "batch"
-            freed += 1
-    del model.graph.output[:]
-    model.graph.output.append(values(end, "batch", 1, "samples"))
-    graph.commit()
-    return freed
-
-
-@app.command()
-def batching(
-    rounds: Annotated[int, typer.Option(min=3, help="turns of each way")] = 30,
-    seed: Annotated[int, typer.Option(help="of the order of turns")] = 1,
-) -> None:
-    """Two windows of equal size: in one call, after another, and side by side."""
-    maker = Maker(1)
-    stage = onnx.load(maker.built.part("stage_two"))
-    batchable(stage)
-    graph = stage.SerializeToString()
-    threads = os.cpu_count() or 1
-    one, all_cores = (_loaded(graph, number, optimised=True) for number in (1, threads))
-    rows: list[Row] = []
-    for columns in WINDOWS:
-        pair = _windows(columns, maker.vocoder.channels_two, seed)
-        both = _stacked(pair)
-        apart = np.concatenate([_run(one, window) for window in pair])
-        difference = float(np.abs(_run(one, both) - apart).max() / np.abs(apart).max())
-        with ThreadPoolExecutor(2) as pool:
-            ways: dict[str, Callable[[], object]] = {
-                "side by side, a thread each": lambda pair=pair: list(  # type: ignore[misc]
-                    pool.map(partial(_run, one), pair)
-                ),
-                "one after another, all threads": partial(_each, all_cores, pair),
-                "one call, all threads": partial(_run, all_cores, both),
-                "one after another, a thread": partial(_each, one, pair),
-                "one call, a thread": partial(_run, one, both),
-            }
-            wall = interleaved(ways, rounds, seed=seed)
-            work = interleaved(ways, rounds, seed=seed + 1, clock=time.process_time)
-        usual = "side by side, a thread each"
-        rows += [
-            {
-                "columns": columns,
-                "two windows": way,
-                "ms": round(statistics.median(wall[way]) * 1000, 1),
-                "time": _by(wall[way], wall[usual]),
-                "processor": _by(work[way], work[usual]),
-                "difference": float(f"{difference:.1g}") if "call" in way else None,
-            }
-            for way in ways
-        ]
-    _tell("roads_batching", rows)
-
-
-def _windows(columns: int, channels: int, seed: int) -> list[dict[str, NDArray[np.generic]]]:
-    """Two windows with the same statistics, of noise: the time does not depend on what it is."""
-    chance = np.random.default_rng(seed)
-    ones = np.ones(channels, np.float32)
-    norms: dict[str, NDArray[np.generic]] = {
-        rewrite.GAIN: ones,
-        rewrite.BIAS: 0 * ones,
-        rewrite.MEAN: 0 * ones,
-        rewrite.DEVIATION: ones,
-        rewrite.OWN: np.array(False),
-    }
-    return [
-        {
-            build.UPSAMPLED: _noise(chance, 256, columns * COLUMN_ROWS),
-            build.SOURCE: _noise(chance, 22, columns * COLUMN_STEPS + 1),
-            **norms,
-        }
-        for _ in range(2)
-    ]
-
-
-def _noise(chance: np.random.Generator, channels: int, length: int) -> Floats:
-    return 0.1 * chance.standard_normal((1, channels, length), np.float32)
-
-
-def _stacked(windows: Sequence[Feeds]) -> dict[str, NDArray[np.generic]]:
-    first = windows[0]
-    return {
-        name: np.concatenate([window[name] for window in windows]) if first[name].ndim == 3 else one
-        for name, one in first.items()
-    }
-
-
-def _run(session: Runs, feeds: Feeds) -> Floats:
-    audio: Floats = session.run([], feeds, ort.RunOptions())[0]
-    return audio
-
-
-def _each(session: Runs, windows: Sequence[Feeds]) -> None:
-    for window in windows:
-        _run(session, window)
-
-
-# --- low rank -----------------------------------------------------------------------------------
 
 #: by the name of a layer's weights, the sum over positions of its input's outer products
 Moments = Mapping[str, NDArray[np.float64]]
@@ -202,7 +66,7 @@ def layers(graph: Graph) -> Iterator[Layer]:
     """Wide convolutions with a kernel of more than one tap, and wide products with constants."""
     for node in graph.all("Conv", "MatMul"):
         content = graph.value(node.input[1])
-        if content is None or min(content.shape[:2]) < _WIDE:
+        if content is None or min(content.shape[:2]) < WIDE:
             continue
         weights = as_float(content).astype(np.float64)
         if node.op_type == "MatMul" and weights.ndim == 2:
@@ -319,8 +183,7 @@ def moments_of(
     return product
 
 
-@app.command()
-def lowrank(
+def main(
     rounds: Annotated[int, typer.Option(min=3, help="turns of each way")] = 15,
     seed: Annotated[int, typer.Option(help="of the order of turns, and of positions")] = 1,
 ) -> None:
@@ -345,7 +208,7 @@ def lowrank(
                 variants[name] = changed.SerializeToString()
         console.print(f"{part}: times")
         ways = {
-            name: partial(_run, _loaded(made, 1), feeds)
+            name: partial(run, loaded(made, 1), feeds)
             for name, made in {"full": graph.SerializeToString(), **variants}.items()
         }
         took = interleaved(ways, rounds, seed=seed, clock=time.process_time)
@@ -357,13 +220,13 @@ def lowrank(
                     "part": part,
                     "variant": name,
                     "layers": split[name],
-                    "time by full": _by(took[name], took["full"]),
+                    "time by full": median_by_round(took[name], took["full"]),
                     "LSD dB, median": round(statistics.median(distances), 2) if distances else None,
                     "LSD dB, most": round(max(distances), 2) if distances else None,
                     "as long as before": f"{same} of {len(spoken) - _CALIBRATED}",
                 }
             )
-    _tell("roads_lowrank", rows)
+    tell("roads_lowrank", rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,7 +273,7 @@ def _distances(
     maker: Maker, part: str, changed: bytes, spoken: Sequence[Spoken]
 ) -> tuple[list[float], int]:
     """Of each utterance that is as long as it was, dB; and how many are."""
-    acoustic, vocoder = _with(maker, part, _loaded(changed, os.cpu_count() or 1))
+    acoustic, vocoder = _with(maker, part, loaded(changed, os.cpu_count() or 1))
     found = []
     for one in spoken:
         sound = one.sound
@@ -429,7 +292,7 @@ def _moments(
     That is the last utterance's, as if its statistics were known.
     """
     changed, found = watched(graph)
-    inner = Inner(_loaded(changed.SerializeToString(), os.cpu_count() or 1))
+    inner = Inner(loaded(changed.SerializeToString(), os.cpu_count() or 1))
     acoustic, vocoder = _with(maker, part, inner)
     shapes = {t.name: tuple(t.dims) for t in graph.graph.initializer}
     chance = np.random.default_rng(seed)
@@ -476,27 +339,3 @@ class Inner:
         asked = len(output_names)
         self.seen = dict(zip(self.wanted, made[asked:], strict=True))
         return made[:asked]
-
-
-# --- both ---------------------------------------------------------------------------------------
-
-
-def _loaded(graph: bytes, threads: int, *, optimised: bool = False) -> Runs:
-    chosen = options(threads, optimised=optimised)
-    runs: Runs = ort.InferenceSession(graph, chosen, providers=[CPU.provider])
-    return runs
-
-
-def _by(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median ratio of turns in the same round."""
-    return round(statistics.median(by_round(ours, theirs)), 2)
-
-
-def _tell(name: str, rows: Sequence[Row]) -> None:
-    console.print(table(rows))
-    file = kept.keep(name, kept.new_run(), {"machine": machine.record(), "rows": list(rows)})
-    console.print(f"numbers: {kept.shown(file)}")
-
-
-if __name__ == "__main__":
-    app()
