@@ -98,7 +98,7 @@ def generate(
     until = time.monotonic() + hours * 3600
     maker = Maker(threads)
     maker.cache.mkdir(parents=True, exist_ok=True)
-    todo = _jobs(maker)
+    todo = jobs_of(maker)
     for number in range(0, len(todo), SHARD):
         path = maker.cache / f"{number // SHARD:04d}.npz"
         if path.exists() or number // SHARD % of != part:
@@ -119,7 +119,7 @@ def generate(
         console.print(f"{number + len(rows)} of {len(todo)}")
 
 
-def _jobs(maker: Maker) -> list[Job]:
+def jobs_of(maker: Maker) -> list[Job]:
     """The list, which takes minutes of G2P, is kept beside the data."""
     path = maker.cache / "jobs.json"
     if path.exists():
@@ -134,7 +134,7 @@ def _jobs(maker: Maker) -> list[Job]:
 def held_out(maker: Maker, count: int) -> list[Job]:
     """The first `count` utterances whose texts were never trained on."""
     maker.cache.mkdir(parents=True, exist_ok=True)
-    return [job for job in _jobs(maker) if job.held_out][:count]
+    return [job for job in jobs_of(maker) if job.held_out][:count]
 
 
 #: ranks of the regressions: what a number in the file is worth most; together 6 MB

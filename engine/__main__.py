@@ -98,7 +98,7 @@ async def _play(events: AsyncIterator[Event], sink: Sink) -> tuple[int, float, f
 
 async def show_assets(settings: Settings, *, force: bool = False) -> None:
     """Fetches and prepares what is missing, and says where everything is."""
-    from engine.model import build  # ONNX takes a second
+    from engine.model import build, placement  # ONNX takes a second
 
     with shown_progress() as progress:
 
@@ -106,8 +106,8 @@ async def show_assets(settings: Settings, *, force: bool = False) -> None:
             found = assets.ensure(
                 folder=settings.model_dir, cache=settings.cache_dir, progress=progress
             )
-            cache = settings.cache_dir
-            return found, build.ensure(found.model, found.sha256, cache, progress, force=force)
+            form = placement.form_of(settings)
+            return found, placement.prepared(found, settings, form, progress, force=force)[0]
 
         found, built = await trio.to_thread.run_sync(ensure)
     print(f"model   {found.model} ({found.precision}, sha256 {found.sha256})")
@@ -240,6 +240,7 @@ def main(
     ] = None,
     lang: Annotated[str | None, typer.Option(help="such as en-us; default: the voice's")] = None,
     device: Annotated[str | None, typer.Option(help="name of the sound device")] = None,
+    precision: Annotated[str | None, typer.Option(help="auto, float32 or hybrid")] = None,
     list_voices: Annotated[bool, typer.Option("--voices", help="list the voices")] = False,
     fetch: Annotated[
         bool, typer.Option("--assets", help="fetch and prepare model and voices")
@@ -265,7 +266,7 @@ def main(
     if settings:
         sys.exit(show_config())
     if rebuild or fetch:
-        sys.exit(process.run(partial(show_assets, force=rebuild)))
+        sys.exit(process.run(partial(show_assets, force=rebuild), {"precision": precision}))
     if list_voices:
         sys.exit(process.run(show_voices))
 
@@ -292,7 +293,7 @@ def main(
         sink: Sink = WavSink(out) if out else PortAudioSink(loaded.device)
         await say(loaded, request, sink, str(out or "the sound device"))
 
-    sys.exit(process.run(speak, {"device": device}))
+    sys.exit(process.run(speak, {"device": device, "precision": precision}))
 
 
 def _only(words: list[str]) -> str | None:

@@ -42,6 +42,9 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]
 Wanted = Literal["auto", "cpu", "coreml", "cuda", "tensorrt", "openvino", "directml"]
 Retest = Literal["daily", "weekly", "monthly", "on_demand"]
 
+#: how exact the processor computes; `engine.model.hybrid`
+Precision = Literal["auto", "float32", "hybrid"]
+
 #: how often the scheduled benchmark is run; `engine.selfbench`
 Every = Literal["off", "daily", "weekly", "monthly"]
 
@@ -167,6 +170,10 @@ class Settings(BaseSettings):
     )
     provider_retest: Retest = Field(
         "weekly", description="how often that test is done again, besides when something changes"
+    )
+    precision: Precision = Field(
+        "float32",
+        description="hybrid: part of the vocoder in integers, quicker and less exact; auto: if VNNI is there",
     )
     nice: int = Field(
         10, ge=0, le=19, description="how far the engine gives way to other programs, and to sound"

@@ -32,7 +32,7 @@ from engine.errors import (
 from engine.history import Series
 from engine.ladder import Costs, Windows
 from engine.live import FedStream, TextFeed
-from engine.model import assets, build, placement
+from engine.model import assets, placement
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
 from engine.model.providers import PERIOD_S
@@ -351,10 +351,9 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
         acoustic, vocoder = _parts(settled)
     except AssetError as error:  # the file is damaged, or a part of it is gone
         log.warning("the prepared model cannot be loaded and is prepared anew", error=error.message)
-        build.ensure(
-            found.model, found.sha256, settings.cache_dir, progress,
-            force=True, anywhere=built.is_portable,
-        )  # fmt: skip
+        placement.prepared(
+            found, settings, settled.form, progress, force=True, anywhere=built.is_portable
+        )
         acoustic, vocoder = _parts(settled)
         fault = f"{fault} The prepared model was damaged and has been prepared anew.".lstrip()
     info = ModelInfo(
@@ -364,7 +363,7 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
         provider=" and ".join(dict.fromkeys([acoustic.provider, vocoder.provider])),
     )
     voices = Voices(found.voices, settings.voice_speeds)
-    model = Model(acoustic, vocoder, Predictor(), settled.why)
+    model = Model(acoustic, vocoder, Predictor(), f"{settled.why} {settled.form.why}".lstrip())
     return _Loaded(model, voices, info, fault)
 
 

@@ -99,10 +99,16 @@ def run(flags: Mapping[str, Any]) -> int:
 def main(
     port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
     threads: Annotated[int | None, typer.Option(help="inference threads; 0: one per core")] = None,
+    precision: Annotated[str | None, typer.Option(help="auto, float32 or hybrid")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
 ) -> None:
     """The engine: text in, numbered frames of speech out, over WebSocket (kokoro.v1)."""
-    flags = {"engine_port": port, "threads": threads, "log_level": log_level}
+    flags = {
+        "engine_port": port,
+        "threads": threads,
+        "precision": precision,
+        "log_level": log_level,
+    }
     sys.exit(run(flags))
 
 

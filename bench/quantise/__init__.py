@@ -61,8 +61,11 @@ def main(
     part: Annotated[
         Literal["all", "vocoder", "acoustic"], typer.Option(help="what is looked at")
     ] = "all",
+    recipe: Annotated[
+        bool, typer.Option("--recipe", help="give the engine the hybrid that is found")
+    ] = False,
 ) -> None:
     """Compares variants of the model with fewer bits: time, distance, words understood."""
     from bench.quantise.report import run  # takes seconds, and is only needed here
 
-    run(quick=quick, fresh=fresh, clip=clip, balance=balance, part=part)
+    run(quick=quick, fresh=fresh, clip=clip, balance=balance, part=part, recipe=recipe)

@@ -22,11 +22,10 @@ from onnxruntime.quantization import (
 
 from bench.corpus import Job
 from bench.interleave import interleaved
-from bench.quantise import integers
-from bench.train_statistics import Maker, _jobs
+from bench.train_statistics import Maker, jobs_of
 from engine.audio import SAMPLE_RATE
 from engine.ladder import Kind, Step
-from engine.model import build, rewrite
+from engine.model import build, hybrid, integers, rewrite
 from engine.model.acoustic import Acoustic, Acoustics
 from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
@@ -102,7 +101,7 @@ class Lab:
         self.folder = settings_cache / "quantise"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._split()
-        every = _jobs(self._maker)
+        every = jobs_of(self._maker)
         train = list(_of_each_voice(job for job in every if not job.held_out))
         self._trained = _spread(train, CALIBRATED)
         self.jobs = list(_of_each_voice(job for job in every if job.held_out and _english(job)))
@@ -128,6 +127,10 @@ class Lab:
             made[stage] = self.folder / f"variant-{stage}.onnx"
             onnx.save(model, made[stage])
         return made
+
+    def write_recipe(self, sites: Collection[str]) -> None:
+        """Puts the ranges of these convolutions where the engine finds them."""
+        hybrid.write({site: self.ranges[site] for site in sites})
 
     def qdq(self) -> dict[str, Path]:
         """Makes the stages with all convolutions between QuantizeLinear and DequantizeLinear."""

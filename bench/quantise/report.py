@@ -25,7 +25,7 @@ FOLDER = kept.FOLDER / "quantise"
 Made = Mapping[str, Path]
 
 
-def run(*, quick: bool, fresh: bool, clip: float, balance: float, part: str) -> None:
+def run(*, quick: bool, fresh: bool, clip: float, balance: float, part: str, recipe: bool) -> None:
     """See `bench.quantise.main`."""
     console = Console()
     # The library asks for its pre-processing, which `build` has done already.
@@ -33,7 +33,7 @@ def run(*, quick: bool, fresh: bool, clip: float, balance: float, part: str) -> 
     try:
         with console.status("quantise") as status:
             lab = Lab(clip=clip, balance=balance, quick=quick, tell=status.update)
-            results = _measured(lab, part, _Kept(quick, fresh, f"{clip:g}-{balance:g}"))
+            results = _measured(lab, part, _Kept(quick, fresh, f"{clip:g}-{balance:g}"), recipe)
     except EngineError as error:
         print(error.message, file=sys.stderr)
         sys.exit(1)
@@ -63,7 +63,7 @@ class _Kept:
         return found
 
 
-def _measured(lab: Lab, part: str, known: _Kept) -> list[Result]:
+def _measured(lab: Lab, part: str, known: _Kept, recipe: bool) -> list[Result]:
     results: list[Result] = []
 
     def add(name: str, make: Callable[[], Made]) -> Result:
@@ -85,6 +85,8 @@ def _measured(lab: Lab, part: str, known: _Kept) -> list[Result]:
             return float(np.median(lab.distances(lab.vocoder(sites(taken)))))
 
         taken = search(worth, distance_db)
+        if recipe:
+            lab.write_recipe(sites(taken))
         names = ", ".join(taken)
         add(f"hybrid: {names}", lambda: lab.vocoder(sites(taken)))
         title = f"hybrid, bias corrected: {names}"

@@ -53,7 +53,7 @@ def _measured(options: Options, settings: Settings) -> Report:
         for threads, took in times.items()
     }
     decision = providers.decided(
-        placement.key_of(build.planned(found.sha256, settings.cache_dir), candidates),
+        placement.key_of(placement.planned(found, settings), candidates),
         findings,
         time.time(),
         forced=settings.provider != "auto",

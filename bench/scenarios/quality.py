@@ -2,7 +2,9 @@
 
 Every utterance is decoded as the engine would do it on this machine, step by step, in a time that
 only passes by what the steps cost on it when it is quiet; so the result does not depend on what
-else runs. Beside it, the published int8 vocoder on the same features.
+else runs. What it is held against is decoded in single precision, so with the precision hybrid
+its loss is in the result, and also shown alone, of whole decodes. Beside it, the published int8
+vocoder on the same features.
 """
 
 from __future__ import annotations
@@ -19,16 +21,19 @@ from bench.distance import clicks
 from bench.machine import record
 from bench.report import Options, Report, at_most
 from bench.train_statistics import Maker, held_out
+from engine import config
 from engine.ladder import Costs, Kind, Ladder, Windows
-from engine.model import build, rewrite
+from engine.model import build, placement, rewrite
 from engine.model.acoustic import Acoustics
 from engine.model.adain import Predictor
 from engine.model.decoder import Decoder
 from engine.model.distance import lsd_db
 from engine.model.geometry import COLUMN_SAMPLES
 from engine.model.graph import Graph, cut, values
+from engine.model.hybrid import Form
 from engine.model.providers import CPU
 from engine.model.runtime import Call, options
+from engine.model.vocoder import Vocoder
 from engine.synthesis import Model, warm_up
 
 Floats = NDArray[np.float32]
@@ -50,6 +55,7 @@ class Result(msgspec.Struct, frozen=True):
     voice: str
     columns: int
     lsd_db: float
+    whole_lsd_db: float
     int8_lsd_db: float
     clicks: int
     joints: int
@@ -111,6 +117,7 @@ def _row(what: str, results: list[Result]) -> dict[str, object]:
         "n": len(results),
         "streamed p50 dB": round(float(np.median(lsd)), 2),
         "streamed p95 dB": round(float(np.percentile(lsd, 95)), 2),
+        "whole p50 dB": round(float(np.median([r.whole_lsd_db for r in results])), 2),
         "int8 vocoder p50 dB": round(float(np.median([r.int8_lsd_db for r in results])), 2),
         "by prediction": f"{np.mean([r.predicted for r in results]):.0%}",
         "clicks": f"{sum(r.clicks for r in results)} of {sum(r.joints for r in results)}",
@@ -120,7 +127,8 @@ def _row(what: str, results: list[Result]) -> dict[str, object]:
 def measure(count: int, threads: int, tell: object = None) -> list[Result]:
     """Decodes `count` held-out utterances both ways. Blocks."""
     maker = Maker(threads)
-    model = Model(maker.acoustic, maker.vocoder, Predictor())
+    vocoder, form = _vocoder(maker, threads)
+    model = Model(maker.acoustic, vocoder, Predictor(), form.why)
     published = _published_vocoder(maker, threads)
     costs: Costs | None = None
     results = []
@@ -130,14 +138,34 @@ def measure(count: int, threads: int, tell: object = None) -> list[Result]:
         style = maker.voices.style(job.voice, len(job.phonemes))
         sound = maker.acoustic.call(job.phonemes, style, job.speed).run()
         costs = costs or warm_up(model, sound, Windows())
-        results.append(_compared(job, sound, model, costs, published))
+        results.append(_compared(job, sound, model, maker.vocoder, costs, published))
     return results
 
 
+def _vocoder(maker: Maker, threads: int) -> tuple[Vocoder, Form]:
+    """The one that the engine would have with the settings of now."""
+    settings = config.load().settings
+    form = placement.form_of(settings)
+    if not form.hybrid:
+        return maker.vocoder, form
+    built = build.ensure(
+        maker.assets.model, maker.assets.sha256, settings.cache_dir, lambda *_: None, integers=True
+    )
+    return Vocoder(built.part("stage_one"), built.part("stage_two"), threads), form
+
+
 def _compared(
-    job: Job, sound: Acoustics, model: Model, costs: Costs, published: ort.InferenceSession
+    job: Job,
+    sound: Acoustics,
+    model: Model,
+    exact: Vocoder,
+    costs: Costs,
+    published: ort.InferenceSession,
 ) -> Result:
-    whole = Call(lambda options: model.vocoder.whole(sound, options)[0]).run()
+    whole = Call(lambda options: exact.whole(sound, options)[0]).run()
+    own = whole
+    if model.vocoder is not exact:
+        own = Call(lambda options: model.vocoder.whole(sound, options)[0]).run()
     audio, joints, predicted = _streamed(sound, model, costs)
     feeds = {
         build.FEATURES: sound.features[None],
@@ -150,6 +178,7 @@ def _compared(
         voice=job.voice,
         columns=sound.columns,
         lsd_db=lsd_db(whole, audio),
+        whole_lsd_db=lsd_db(whole, own),
         int8_lsd_db=lsd_db(whole, int8),
         clicks=len(new),
         joints=len(joints),

@@ -29,7 +29,7 @@ from engine.audio import ms_to_samples
 from engine.config import Settings
 from engine.ladder import Windows
 from engine.live import TextFeed
-from engine.model import assets, build, placement
+from engine.model import assets, placement
 from engine.request import SpeechRequest, TextOptions
 from engine.text import languages
 from engine.text.frontend import TextFrontend
@@ -241,7 +241,7 @@ def _study(
 ) -> Study:
     tell("looking for the model")
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir)
-    key = placement.key_of(build.planned(found.sha256, settings.cache_dir), ())
+    key = placement.key_of(placement.planned(found, settings), ())
     named = (
         f"{key.hardware}; {key.system}; ONNX Runtime {key.runtime}; model {key.build}; "
         f"kokoro-live {__version__}"

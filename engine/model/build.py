@@ -26,7 +26,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper
 
 from engine.errors import AssetError
-from engine.model import precision, rewrite
+from engine.model import hybrid, precision, rewrite
 from engine.model.graph import Array, Graph, GraphError, cut, values
 from engine.model.providers import CPU
 from engine.model.runtime import options, portable
@@ -51,7 +51,7 @@ class Build:
     """Graphs on the disk.
 
     Attributes:
-        key: of everything that they depend on, 12 hex digits.
+        key: of everything that they depend on, 12 hex digits; those in integers have 6 more, of the recipe.
         folder: where they are.
     """
 
@@ -77,9 +77,9 @@ class Build:
         return all(path.is_file() and _weights(path).is_file() for path in parts)
 
 
-def planned(sha256: str, cache: Path) -> Build:
+def planned(sha256: str, cache: Path, *, integers: bool = False) -> Build:
     """The build of a model, whether it is there or not."""
-    key = _key(sha256)
+    key = _key(sha256, integers)
     return Build(key, cache.expanduser() / "builds" / key)
 
 
@@ -91,6 +91,7 @@ def ensure(
     *,
     force: bool = False,
     anywhere: bool = False,
+    integers: bool = False,
 ) -> Build:
     """The parts of `model`, built if need be; about half a minute. Blocks.
 
@@ -99,15 +100,16 @@ def ensure(
     Args:
         model: the published file, int8, half or single precision.
         sha256: of the file.
-        cache: where builds are kept, each in a folder of its own; the newest one stays.
+        cache: where builds are kept, each in a folder of its own; the newest of either form stays.
         progress: is told of every step.
         force: build although there is one.
         anywhere: for other providers too (`portable`), 0.31 GB more.
+        integers: the processor's graphs after the recipe of `hybrid`.
 
     Raises:
         AssetError: the file is no Kokoro model, or the cache cannot be written.
     """
-    build = planned(sha256, cache)
+    build = planned(sha256, cache, integers=integers)
     folder = build.folder.parent
 
     def is_done() -> bool:
@@ -118,18 +120,22 @@ def ensure(
     try:
         with locked(folder, lambda: progress("waiting for another process to prepare", 0, None)):
             if force or not is_done():
-                _make(model, build, anywhere, progress)
+                _make(model, build, anywhere, integers, progress)
     except OSError as error:
         raise AssetError(_unwritable(folder, error)) from None
     return build
 
 
-def _key(sha256: str) -> str:
-    depends = (sha256, str(VERSION), ort.__version__, platform.machine(), _processor())
-    return hashlib.sha256("\0".join(depends).encode()).hexdigest()[:12]
+def _key(sha256: str, integers: bool) -> str:
+    depends = (sha256, str(VERSION), ort.__version__, platform.machine(), processor())
+    key = hashlib.sha256("\0".join(depends).encode()).hexdigest()[:12]
+    if not integers:
+        return key
+    return f"{key}-{hashlib.sha256(hybrid.FILE.read_bytes()).hexdigest()[:6]}"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """What this processor can do, words with spaces between them, if that can be known."""
     # The saved graphs hold tensors in blocks of this processor's vector length.
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -142,12 +148,14 @@ def _weights(part: Path) -> Path:
     return part.with_suffix(".bin")
 
 
-def _make(model: Path, build: Build, anywhere: bool, progress: Progress) -> None:
+def _make(model: Path, build: Build, anywhere: bool, integers: bool, progress: Progress) -> None:
     """Builds in a process of its own: it takes 3 GB, which this one would never give back."""
     progress(_WHAT, 0, _STEPS)
     context = multiprocessing.get_context("spawn")
     told, telling = context.Pipe(duplex=False)
-    worker = context.Process(target=_work, args=(telling, model, build, anywhere), daemon=True)
+    worker = context.Process(
+        target=_work, args=(telling, model, build, anywhere, integers), daemon=True
+    )
     worker.start()
     telling.close()
     try:
@@ -162,12 +170,15 @@ def _make(model: Path, build: Build, anywhere: bool, progress: Progress) -> None
         worker.join()
 
 
-def _work(telling: Connection, model: Path, build: Build, anywhere: bool) -> None:
+def _work(telling: Connection, model: Path, build: Build, anywhere: bool, integers: bool) -> None:
     """Sends the number of every step that is done; a sentence instead if one fails."""
     folder = build.folder.parent
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".") as name:
             parts = split(_read(model))
+            floats = {part: getattr(parts, part).SerializeToString() for part in _PARTS}
+            if integers:
+                hybrid.apply((parts.stage_one, parts.stage_two), hybrid.recipe())
             fresh = Path(name) / build.key
             fresh.mkdir()
             if anywhere:
@@ -177,9 +188,11 @@ def _work(telling: Connection, model: Path, build: Build, anywhere: bool) -> Non
                 graph, path = getattr(parts, part).SerializeToString(), fresh / f"{part}.onnx"
                 _optimise(graph, path, ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
                 if anywhere:
+                    # Other providers compute in their own way, from floats.
+                    graph = floats[part]
                     _optimise(graph, portable(path), ort.GraphOptimizationLevel.ORT_ENABLE_BASIC)
             for old in folder.iterdir():
-                if old.is_dir() and old != Path(name):
+                if old.is_dir() and old != Path(name) and not _is_other_form(old.name, build.key):
                     shutil.rmtree(old, ignore_errors=True)
             fresh.rename(build.folder)
         telling.send(_STEPS)
@@ -187,6 +200,12 @@ def _work(telling: Connection, model: Path, build: Build, anywhere: bool) -> Non
         telling.send(error.message)
     except OSError as error:
         telling.send(_unwritable(folder, error))
+
+
+def _is_other_form(key: str, than: str) -> bool:
+    # Whoever compares the two, or goes from one to the other, need not wait for either again.
+    (one, _, form), (other, _, another) = key.partition("-"), than.partition("-")
+    return one == other and bool(form) != bool(another)
 
 
 def _unwritable(folder: Path, error: OSError) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,8 +19,8 @@ import onnxruntime as ort
 import structlog
 
 from engine.config import Settings
-from engine.errors import blame
-from engine.model import build, providers
+from engine.errors import AssetError, blame
+from engine.model import build, hybrid, providers
 from engine.model.assets import Assets
 from engine.model.providers import CPU, Candidate, Decision, Finding, Key
 from engine.model.sources import Progress
@@ -43,6 +44,7 @@ class Settled:
         threads: of the processor; 0: one per core.
         spinning: whether they wait for each other awake.
         why: a sentence.
+        form: of the processor's graphs.
         fault: why it is not what somebody asked for, a sentence; empty if it is.
     """
 
@@ -52,6 +54,7 @@ class Settled:
     threads: int
     spinning: bool
     why: str
+    form: hybrid.Form
     fault: str = ""
 
 
@@ -79,7 +82,8 @@ def settle(
     """
     offered = ort.get_available_providers() if offered is None else offered
     candidates = providers.candidates(offered, settings.provider)
-    key = key_of(build.planned(found.sha256, settings.cache_dir), candidates)
+    form = form_of(settings, candidates)
+    key = key_of(planned(found, settings, candidates), candidates)
     file = settings.cache_dir.expanduser() / FILE
     before = read(file)
     # Without candidates there is nothing that a test could find; the threads were asked for.
@@ -104,13 +108,15 @@ def settle(
     acoustic = providers.named(decision.acoustic) if decision else CPU
     vocoder = providers.named(decision.vocoder) if decision else CPU
     why = providers.why(decision, offered, settings.provider)
+    built, form = prepared(found, settings, form, progress, anywhere={acoustic, vocoder} != {CPU})
     return Settled(
-        build=_built(found, settings, progress, anywhere={acoustic, vocoder} != {CPU}),
+        build=built,
         acoustic=acoustic,
         vocoder=vocoder,
         threads=settings.threads or (decision.threads if decision else 0),
         spinning=settings.spinning and (decision is None or decision.spinning),
         why=why,
+        form=form,
         fault=_unfulfilled(settings, candidates, {acoustic, vocoder} == {CPU}, why),
     )
 
@@ -127,7 +133,8 @@ def findings_of(
     Raises:
         AssetError: see `build.ensure`.
     """
-    built = _built(found, settings, progress, anywhere=bool(candidates))
+    form = form_of(settings, candidates)
+    built, _ = prepared(found, settings, form, progress, anywhere=bool(candidates))
     progress("trying where the model runs best", 0, None)
     trials = [(part, place) for place in candidates for part in providers.PARTS]
     return examines(subject_of(built, found, settings), trials)
@@ -138,8 +145,52 @@ def subject_of(built: build.Build, found: Assets, settings: Settings) -> Subject
     return Subject(built, found.voices, settings.voice, settings.threads, settings.spinning)
 
 
-def _built(found: Assets, settings: Settings, progress: Progress, *, anywhere: bool) -> build.Build:
-    return build.ensure(found.model, found.sha256, settings.cache_dir, progress, anywhere=anywhere)
+def prepared(
+    found: Assets,
+    settings: Settings,
+    form: hybrid.Form,
+    progress: Progress,
+    *,
+    force: bool = False,
+    anywhere: bool = False,
+) -> tuple[build.Build, hybrid.Form]:
+    """The parts in this form; in single precision if that fails and nobody asked for the form. Blocks.
+
+    Raises:
+        AssetError: see `build.ensure`.
+    """
+    ensure = partial(
+        build.ensure,
+        found.model, found.sha256, settings.cache_dir, progress, force=force, anywhere=anywhere,
+    )  # fmt: skip
+    try:
+        return ensure(integers=form.hybrid), form
+    except AssetError as error:
+        if not form.hybrid or settings.precision == "hybrid":
+            raise
+        log.warning("the precision hybrid is not to be had", error=error.message)
+    plain = hybrid.Form(False, "Precision is float32, because hybrid does not fit this model.")
+    return ensure(integers=False), plain
+
+
+def planned(
+    found: Assets, settings: Settings, candidates: Sequence[Candidate] | None = None
+) -> build.Build:
+    """The build that these settings ask for, whether it is there or not; see `form_of`."""
+    form = form_of(settings, candidates)
+    return build.planned(found.sha256, settings.cache_dir, integers=form.hybrid)
+
+
+def form_of(settings: Settings, candidates: Sequence[Candidate] | None = None) -> hybrid.Form:
+    """How the processor's graphs are made on this machine.
+
+    Args:
+        settings: all of them.
+        candidates: other places that are tried; None: what this ONNX Runtime has.
+    """
+    if candidates is None:
+        candidates = providers.candidates(ort.get_available_providers(), settings.provider)
+    return hybrid.chosen(settings.precision, build.processor(), others=bool(candidates))
 
 
 def _unfulfilled(

@@ -16,9 +16,10 @@ from onnx import helper
 from onnx import numpy_helper as arrays
 
 from bench.distance import snr_db
-from bench.quantise import groups, integers, search
+from bench.quantise import groups, search
 from bench.quantise.lab import Result, mel_db
 from bench.quantise.report import markdown, row
+from engine.model import integers
 from engine.model.graph import GraphError, values
 
 Floats = NDArray[np.float32]

@@ -13,6 +13,7 @@ from engine.errors import AssetError
 from engine.model import assets, build, placement
 from engine.model.assets import Assets
 from engine.model.build import Build
+from engine.model.hybrid import Form
 from engine.model.placement import Settled
 from engine.model.providers import CPU
 
@@ -38,7 +39,7 @@ def read(
             raise AssetError("The graph cannot be loaded.")
         return Part()
 
-    def ensure(*_: object, force: bool, anywhere: bool) -> Build:
+    def ensure(*_: object, force: bool, anywhere: bool, integers: bool) -> Build:
         forced.append(force)
         return built
 
@@ -49,7 +50,9 @@ def read(
         (service, "Voices"): lambda *_: None,
         (assets, "ensure"): lambda **_: FOUND,
         (build, "ensure"): ensure,
-        (placement, "settle"): lambda *_: Settled(built, CPU, CPU, 1, True, "why", fault),
+        (placement, "settle"): lambda *_: Settled(
+            built, CPU, CPU, 1, True, "why", Form(False, "So."), fault
+        ),
     }
     for (module, name), value in replaced.items():
         monkeypatch.setattr(module, name, value)

@@ -27,7 +27,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Builds are empty files, made at once; gives the models that were built."""
     models: list[Path] = []
 
-    def make(model: Path, to: Build, anywhere: bool, progress: object) -> None:
+    def make(model: Path, to: Build, anywhere: bool, integers: bool, progress: object) -> None:
         models.append(model)
         for form in (Path, portable)[: 1 + anywhere]:
             for name in ("acoustic", "stage_one", "stage_two"):
@@ -65,6 +65,21 @@ def test_graphs_for_other_providers_are_made_when_they_are_needed(
     assert ensure(True)
 
 
+def test_the_form_is_part_of_the_key_and_the_recipe_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key(integers: bool) -> str:
+        return build.planned("a" * 64, tmp_path, integers=integers).key
+
+    before = key(False), key(True)
+    assert before[0] != before[1]
+    other = tmp_path / "other.npz"
+    other.write_bytes(b"another")
+    monkeypatch.setattr("engine.model.hybrid.FILE", other)
+    assert key(False) == before[0]
+    assert key(True) not in before
+
+
 def test_another_model_version_runtime_or_processor_is_another_build(
     tmp_path: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +91,7 @@ def test_another_model_version_runtime_or_processor_is_another_build(
     keys.add(key())
     monkeypatch.setattr("onnxruntime.__version__", "9.9")
     keys.add(key())
-    monkeypatch.setattr(build, "_processor", lambda: "another")
+    monkeypatch.setattr(build, "processor", lambda: "another")
     keys.add(key())
     assert len(keys) == 5
 

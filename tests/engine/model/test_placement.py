@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config import Settings
+from engine.errors import AssetError
 from engine.model import build, placement, providers
 from engine.model.assets import Assets
 from engine.model.providers import CPU, WORTH, Decision, Finding
@@ -63,11 +64,14 @@ class Machine:
         self.ratio, self.fault = 0.5, ""
         self.built: list[bool] = []
 
-        def ensure(*_: object, anywhere: bool) -> build.Build:
+        def ensure(*_: object, anywhere: bool, integers: bool, force: bool) -> build.Build:
+            if integers:
+                raise AssetError("The precision hybrid does not fit this model.")
             self.built.append(anywhere)
             return build.Build("key", settings.cache_dir)
 
         monkeypatch.setattr(build, "ensure", ensure)
+        monkeypatch.setattr(build, "processor", lambda: "")  # so, single precision
 
     def start(self, **changes: object) -> placement.Settled:
         assets = Assets(Path("model"), "model", "int8", "a" * 64, Path("voices"))
@@ -102,6 +106,18 @@ def test_with_the_processor_alone_nothing_is_tried_kept_or_built_twice(machine: 
     assert not settled.fault
     assert (machine.tried, machine.built) == ([], [False])
     assert not machine.settings.cache_dir.exists()
+
+
+def test_a_form_that_nobody_asked_for_and_that_is_not_to_be_had_is_done_without(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.offered = LINUX
+    monkeypatch.setattr(build, "processor", lambda: "avx512_vnni")
+    form = machine.start(precision="auto").form
+    assert not form.hybrid
+    assert form.why == "Precision is float32, because hybrid does not fit this model."
+    with pytest.raises(AssetError, match="hybrid"):
+        machine.start(precision="hybrid")
 
 
 def test_a_test_is_done_once_and_then_believed(machine: Machine) -> None:

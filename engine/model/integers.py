@@ -35,6 +35,11 @@ def site(item: NodeProto) -> str | None:
     return found[0] if found and item.op_type == "Conv" else None
 
 
+def is_site(name: str) -> bool:
+    """Whether a convolution can be called this."""
+    return _SITE.fullmatch(name) is not None
+
+
 def convolutions(
     model: onnx.ModelProto,
     ranges: Mapping[str, Floats],
