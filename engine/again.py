@@ -1,8 +1,8 @@
 """`python -m engine.again MODULE ...`: runs a program, and starts it anew when only that helps. Shell.
 
 For `make up`: honcho ends everything when one process ends. Here is what service managers do
-otherwise: a program that ends with status `TAINTED` is started once more, and its end is ours
-whenever it is another one, or when that has come too often.
+otherwise: a program that ends with status `TAINTED`, or by a fault, is started once more, and its
+end is ours whenever it is another one, or when that has come too often.
 """
 
 from __future__ import annotations
@@ -16,6 +16,16 @@ from collections.abc import Sequence
 from types import FrameType
 
 from engine.errors import TAINTED
+
+#: Signals that a process brings upon itself. Others are sent by somebody who wants its end.
+_FAULTS = {
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGTRAP,
+}
 
 #: so often is it started …
 MOST = 5
@@ -50,15 +60,20 @@ def run(arguments: Sequence[str]) -> int:
                 child.terminate()
             status = child.wait()
             often = len(starts_s) == MOST and time.monotonic() < starts_s[0] + WITHIN_S
-            if status != TAINTED or ended or often:
-                return status if status >= 0 else 128 - status
+            if not (status == TAINTED or -status in _FAULTS) or ended or often:
+                return _told(status)
             sys.stderr.write(f"Starting {arguments[0]} anew.\n")
             time.sleep(PAUSE_S)
             if ended:
-                return status
+                return _told(status)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _told(status: int) -> int:
+    """As a shell tells it."""
+    return status if status >= 0 else 128 - status
 
 
 if __name__ == "__main__":

@@ -37,6 +37,17 @@ def test_a_program_that_cannot_go_on_is_started_anew(
     assert capfd.readouterr().err == 2 * "Starting tests.support.ending anew.\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
+def test_a_program_that_a_fault_has_ended_is_started_anew(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    assert ends(tmp_path, -number, 3) == (3, "")
+
+
+def test_the_status_of_one_that_ends_so_for_ever_is_that_of_a_shell(tmp_path: Path) -> None:
+    assert ends(tmp_path, *[-signal.SIGABRT] * again.MOST) == (128 + signal.SIGABRT, "")
+
+
 def test_not_for_ever(tmp_path: Path) -> None:
     assert ends(tmp_path, *[TAINTED] * 7) == (TAINTED, " ".join([str(TAINTED)] * 2))
 
