@@ -35,8 +35,9 @@ from engine.live import FedStream, TextFeed
 from engine.model import assets, placement
 from engine.model.acoustic import Acoustic
 from engine.model.adain import Predictor
+from engine.model.marker import InUse
 from engine.model.providers import PERIOD_S
-from engine.model.runtime import session
+from engine.model.runtime import Open, session
 from engine.model.vocoder import Vocoder
 from engine.reach import Passes, phoneme_s
 from engine.request import (
@@ -85,8 +86,10 @@ class KokoroService:
         info: ModelInfo,
         settings: Settings,
         fallbacks: tuple[str, ...] = (),
+        in_use: InUse | None = None,
     ) -> None:
         self._fallbacks = fallbacks
+        self._in_use = in_use or InUse(settings.cache_dir)
         self.tally = Tally()
         self.active = 0
         self.model = info
@@ -196,7 +199,7 @@ class KokoroService:
         """
 
         def renewed() -> Model:
-            model, voices, *_ = _read_model(self._settings, lambda *_: None)
+            model, voices, *_ = _read_model(self._settings, lambda *_: None, self._in_use)
             _warmed_up(model, voices, self._settings)
             return model
 
@@ -286,12 +289,13 @@ async def load(
         SetupError: something cannot be had; the sentence says what to do.
     """
     g2p = G2P(settings.g2p)
+    in_use = InUse(settings.cache_dir)
     loaded: _Loaded | SetupError
     # Both take about two seconds, the one in native code and the other in Python.
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, g2p.load)
         try:
-            loaded = await trio.to_thread.run_sync(_read_model, settings, progress)
+            loaded = await trio.to_thread.run_sync(_read_model, settings, progress, in_use)
         except SetupError as error:  # not through the nursery, which would wrap it
             loaded = error
             nursery.cancel_scope.cancel()
@@ -313,7 +317,7 @@ async def load(
         windows=Windows.of(settings.first_window_ms, settings.window_share),
     )
     fallbacks = tuple(filter(None, (g2p.fault, fault)))
-    service = KokoroService(synthesis, voices, info, settings, fallbacks)
+    service = KokoroService(synthesis, voices, info, settings, fallbacks, in_use)
     async with service(SpeechRequest(text=_WARM_UP)) as events:
         async for _ in events:
             pass
@@ -343,18 +347,18 @@ class _Loaded(NamedTuple):
     fault: str
 
 
-def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
+def _read_model(settings: Settings, progress: assets.Progress, in_use: InUse) -> _Loaded:
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir, progress=progress)
     settled = placement.settle(found, settings, progress)
     built, fault = settled.build, settled.fault
     try:
-        acoustic, vocoder = _parts(settled)
+        acoustic, vocoder = _parts(settled, in_use)
     except AssetError as error:  # the file is damaged, or a part of it is gone
         log.warning("the prepared model cannot be loaded and is prepared anew", error=error.message)
         placement.prepared(
             found, settings, settled.form, progress, force=True, anywhere=built.is_portable
         )
-        acoustic, vocoder = _parts(settled)
+        acoustic, vocoder = _parts(settled, in_use)
         fault = f"{fault} The prepared model was damaged and has been prepared anew.".lstrip()
     info = ModelInfo(
         name="kokoro-82m-v1.0",
@@ -367,9 +371,11 @@ def _read_model(settings: Settings, progress: assets.Progress) -> _Loaded:
     return _Loaded(model, voices, info, fault)
 
 
-def _parts(settled: placement.Settled) -> tuple[Acoustic, Vocoder]:
+def _parts(settled: placement.Settled, in_use: InUse) -> tuple[Acoustic, Vocoder]:
     built, threads = settled.build, settled.threads
     stages = built.part("stage_one"), built.part("stage_two")
-    opens = partial(session, spinning=settled.spinning)
+    opens: Open = partial(session, spinning=settled.spinning)
+    if settled.mark:
+        opens = in_use.opens(settled.mark, opens)
     acoustic = Acoustic(built.part("acoustic"), threads, settled.acoustic, opens)
     return acoustic, Vocoder(*stages, threads, settled.vocoder, opens)

@@ -97,7 +97,7 @@ def test_the_core_is_where_it_should_be() -> None:
         "engine.audio", "engine.samples", "engine.request", "engine.errors", "engine.framing", "engine.metrics",
         "engine.lane", "engine.ladder", "engine.costs", "engine.memory", "engine.history", "engine.timing", "engine.report", "engine.stall", "engine.tally",
         "engine.model.adain", "engine.model.geometry", "engine.model.graph", "engine.model.rewrite", "engine.model.precision",
-        "engine.model.distance", "engine.model.integers", "engine.model.providers",
+        "engine.model.distance", "engine.model.integers", "engine.model.providers", "engine.model.ends",
         "engine.blend",
         "wsproto_api.messages", "wsproto_api.frames", "wsproto_api.session",
         "wsproto_api.security", "wsproto_api.rate", "wsproto_api.stream",

@@ -20,8 +20,9 @@ import structlog
 
 from engine.config import Settings
 from engine.errors import AssetError, blame
-from engine.model import build, hybrid, providers
+from engine.model import build, ends, hybrid, marker, providers
 from engine.model.assets import Assets
+from engine.model.ends import Mark
 from engine.model.providers import CPU, Candidate, Decision, Finding, Key
 from engine.model.sources import Progress
 from engine.model.store import write_atomically
@@ -45,7 +46,9 @@ class Settled:
         spinning: whether they wait for each other awake.
         why: a sentence.
         form: of the processor's graphs.
-        fault: why it is not what somebody asked for, a sentence; empty if it is.
+        fault: why it is not what somebody asked for or a test found best, a sentence; empty if it
+            is.
+        mark: what an engine leaves while it goes by this; None if that needs no mark.
     """
 
     build: build.Build
@@ -56,6 +59,7 @@ class Settled:
     why: str
     form: hybrid.Form
     fault: str = ""
+    mark: Mark | None = None
 
 
 def settle(
@@ -108,6 +112,14 @@ def settle(
     acoustic = providers.named(decision.acoustic) if decision else CPU
     vocoder = providers.named(decision.vocoder) if decision else CPU
     why = providers.why(decision, offered, settings.provider)
+    used = tuple(sorted({acoustic.name, vocoder.name} - {CPU.name}))
+    fault = _unfulfilled(settings, candidates, not used, why)
+    mark: Mark | None = None
+    if candidates and decision:
+        if blamed := _blamed(settings, decision, used):
+            acoustic, vocoder, why, fault = CPU, CPU, blamed, blamed
+        elif used:
+            mark = Mark(decision.decided_s, now_s(), os.getpid(), used)
     built, form = prepared(found, settings, form, progress, anywhere={acoustic, vocoder} != {CPU})
     return Settled(
         build=built,
@@ -117,8 +129,21 @@ def settle(
         spinning=settings.spinning and (decision is None or decision.spinning),
         why=why,
         form=form,
-        fault=_unfulfilled(settings, candidates, {acoustic, vocoder} == {CPU}, why),
+        fault=fault,
+        mark=mark,
     )
+
+
+def _blamed(settings: Settings, decision: Decision, used: Sequence[str]) -> str:
+    """Why these places must not be used although they were chosen; see `ends.verdict`."""
+    found = marker.ended(settings.cache_dir, decision.decided_s)
+    retest = settings.provider_retest
+    why = ends.verdict(found, decision.decided_s, used, retest)
+    if why:
+        log.warning("a provider has ended the engine; the processor takes over", reason=why)
+    elif used and found:
+        log.warning("an engine ended in a call to a provider; it is given one more chance")
+    return why
 
 
 def findings_of(

@@ -14,6 +14,7 @@ from engine.model import assets, build, placement
 from engine.model.assets import Assets
 from engine.model.build import Build
 from engine.model.hybrid import Form
+from engine.model.marker import InUse
 from engine.model.placement import Settled
 from engine.model.providers import CPU
 
@@ -56,7 +57,7 @@ def read(
     }
     for (module, name), value in replaced.items():
         monkeypatch.setattr(module, name, value)
-    loaded = service._read_model(settings, lambda *_: None)
+    loaded = service._read_model(settings, lambda *_: None, InUse(settings.cache_dir))
     return loaded.fault, forced
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from engine.config import Settings
 from engine.errors import AssetError
-from engine.model import build, placement, providers
+from engine.model import build, ends, marker, placement, providers
 from engine.model.assets import Assets
+from engine.model.ends import BUSY, Mark
 from engine.model.providers import CPU, WORTH, Decision, Finding
 from engine.model.trial import Subject, Trial
 from tests.engine.model.places import (
@@ -91,6 +92,18 @@ class Machine:
             Finding(place.name, part, self.ratio + at / 10, 1.0, 0.1, self.fault)
             for at, (part, place) in enumerate(trials)
         ]
+
+    def crash(self, mark: Mark | None, *, fault: str = "") -> None:
+        """An engine that left this mark has ended in a call, or by a fault."""
+        assert mark is not None
+        folder = self.settings.cache_dir / marker.FOLDER
+        folder.mkdir(exist_ok=True)
+        content = BUSY + ends.encoded(mark)[1:]
+        content += f"Fatal Python error: {fault}\n".encode() if fault else b""
+        (folder / str(len(self.marks()))).write_bytes(content)
+
+    def marks(self) -> list[Path]:
+        return list((self.settings.cache_dir / marker.FOLDER).glob("*"))
 
 
 @pytest.fixture
@@ -223,3 +236,57 @@ def test_threads_that_were_measured_are_used_unless_somebody_names_some(machine:
     assert machine.start(threads=2).threads == 2
     placement.keep(file, Decision(msgspec.structs.replace(key, hardware="another"), 1e9, threads=3))
     assert machine.start().threads == 0
+
+
+def test_a_provider_that_ended_the_engine_waits_for_the_next_test(machine: Machine) -> None:
+    first = machine.start()
+    assert first.mark is not None
+    assert first.mark.places == (COREML.name,)
+    machine.crash(first.mark, fault="Aborted")
+    machine.now_s += 6 * DAY_S
+    for _ in range(2):
+        settled = machine.start()
+        assert (settled.acoustic, settled.vocoder, settled.mark) == (CPU, CPU, None)
+        assert "python -m bench providers" in settled.fault
+        assert settled.why == settled.fault
+    assert machine.built[-1] is False
+    assert len(machine.tried) == 1
+    machine.now_s += DAY_S
+    settled = machine.start()
+    assert (settled.acoustic, settled.fault, machine.marks()) == (COREML, "", [])
+    assert len(machine.tried) == 2
+
+
+def test_what_somebody_asked_for_is_not_used_either_if_it_ends_the_engine(machine: Machine) -> None:
+    machine.crash(machine.start(provider="coreml").mark, fault="Aborted")
+    settled = machine.start(provider="coreml")
+    assert settled.acoustic == CPU
+    assert settled.fault.startswith("The engine was ended by a fault")
+
+
+def test_bench_providers_gives_it_another_chance(machine: Machine) -> None:
+    machine.crash(machine.start().mark, fault="Aborted")
+    assert machine.start().acoustic == CPU
+    file = machine.settings.cache_dir / placement.FILE
+    kept = placement.read(file)
+    assert kept is not None
+    machine.now_s += 60
+    placement.keep(file, msgspec.structs.replace(kept, decided_s=machine.now_s))
+    assert machine.start().acoustic == COREML
+    assert len(machine.tried) == 1
+
+
+def test_an_engine_that_was_killed_in_a_call_has_one_more_chance(machine: Machine) -> None:
+    machine.crash(machine.start().mark)
+    again = machine.start()
+    assert (again.acoustic, again.fault) == (COREML, "")
+    machine.crash(again.mark)
+    settled = machine.start()
+    assert settled.acoustic == CPU
+    assert settled.fault.startswith("The engine ended twice within a day")
+
+
+def test_with_the_processor_there_is_nothing_to_blame(machine: Machine) -> None:
+    machine.crash(machine.start().mark, fault="Aborted")
+    settled = machine.start(provider="cpu")
+    assert (settled.mark, settled.fault) == (None, "")
