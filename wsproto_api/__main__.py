@@ -109,7 +109,12 @@ def main(
         "precision": precision,
         "log_level": log_level,
     }
-    sys.exit(run(flags))
+    code = run(flags)
+    if code == TAINTED:
+        # Nobody waits for the thread that hangs; and if a provider of ONNX Runtime is what hangs,
+        # this is no clean end, after which its mark (`engine.model.marker`) would be gone.
+        os._exit(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -234,3 +234,13 @@ def test_its_exit_code_is_known_to_the_service_manager(
     monkeypatch.setattr(program, "serve", serve)
     monkeypatch.setattr(process, "set_up_logging", lambda _: None)
     assert program.run({"data_dir": settings.data_dir}) == TAINTED
+
+
+def test_nobody_waits_for_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is that a clean end."""
+    ends: list[int] = []
+    monkeypatch.setattr(program, "run", lambda _: TAINTED)
+    monkeypatch.setattr("os._exit", ends.append)
+    with pytest.raises(SystemExit):
+        program.main(port=None, threads=None, log_level=None)
+    assert ends == [TAINTED]
