@@ -66,7 +66,8 @@ def started(cache: Path, patch: pytest.MonkeyPatch) -> service._Loaded:
     real = config.load({"threads": 1}).settings
     found = assets.ensure(folder=real.model_dir, cache=real.cache_dir)
     built = build.ensure(found.model, found.sha256, real.cache_dir, lambda *_: None)
-    key = placement.key_of(built, providers.candidates(MAC))
+    candidates = providers.candidates(MAC)
+    key = placement.key_of(placement.planned(found, real, candidates), candidates)
     findings = [Finding(COREML.name, part, 0.5) for part in PARTS]
     if not (cache / placement.FILE).exists():
         placement.keep(cache / placement.FILE, providers.decided(key, findings, time.time()))
