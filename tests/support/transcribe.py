@@ -34,8 +34,8 @@ def aligned(audio: NDArray[np.float32], said: str) -> list[tuple[str, float, flo
         audio: float32 [n], 24 kHz.
         said: words of the recogniser's dictionary, lower case.
     """
-    # A new one each time: what it heard before moves a border by a frame now and then.
-    decoder = pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", bestpath=False, lm=None)
+    decoder = _aligner()
+    decoder.reinit_feat()  # else what it heard before moves a border by a frame now and then
     decoder.set_align_text(said)
     _decode(decoder, audio, SAMPLE_RATE)
     found = []
@@ -76,6 +76,12 @@ def _listener() -> pocketsphinx.Decoder:
 def _reader() -> pocketsphinx.Decoder:
     """Knows words, and is told what comes."""
     return pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", lm=None)
+
+
+@cache
+def _aligner() -> pocketsphinx.Decoder:
+    """Knows where words are that it is told."""
+    return pocketsphinx.Decoder(samprate=HEARING_RATE, loglevel="FATAL", bestpath=False, lm=None)
 
 
 def _decode(decoder: pocketsphinx.Decoder, audio: NDArray[np.float32], rate: int) -> None:
