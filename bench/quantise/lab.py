@@ -156,8 +156,14 @@ class Lab:
     def dynamic(self) -> dict[str, Path]:
         """Makes the acoustic part with its products of matrices in integers."""
         made = self.folder / "variant-acoustic.onnx"
-        kinds = ["MatMul"]
-        quantize_dynamic(self.graph("acoustic"), made, kinds, weight_type=QuantType.QInt8)
+        quantize_dynamic(
+            self.graph("acoustic"),
+            made,
+            ["MatMul"],
+            weight_type=QuantType.QInt8,
+            # Its inference of types does not see through operators of other domains.
+            extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
+        )
         return {"acoustic": made}
 
     def four_bits(self) -> dict[str, Path]:
