@@ -240,6 +240,7 @@ async def serving(
 
             await nursery.start(run)
             yield served
+            server.streams.cancel_all()  # nobody waits for these to come to their own end
             nursery.cancel_scope.cancel()
 
 
