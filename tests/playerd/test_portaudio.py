@@ -259,7 +259,7 @@ class Machine:
             if jobs is not None:
                 probe = Probe()
                 jobs.put(probe)  # type: ignore[arg-type]
-                while not probe.was_there and self.library.hanging <= self.sink._worker.left:
+                while not probe.was_there() and self.library.hanging <= self.sink._worker.left:
                     await trio.lowlevel.checkpoint()
 
     async def run(self, seconds: float) -> None:
@@ -276,10 +276,15 @@ class Machine:
 class Probe:
     """Goes through the worker's thread after all that is in it."""
 
-    was_there = False
+    def __init__(self) -> None:
+        self._was_there = threading.Event()
 
     def run(self, _: object) -> None:
-        self.was_there = True
+        self._was_there.set()
+
+    def was_there(self) -> bool:
+        """Whether it was, by now or in a moment: the worker gets the interpreter meanwhile."""
+        return self._was_there.wait(0.0005)
 
 
 def sound(*streams: Stream) -> bytes:
