@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 import trio
 
 from engine.audio import SAMPLE_RATE
@@ -14,6 +15,8 @@ from tests.support.tone import WORD_MS, ToneVoice
 
 from .browser import Json, Page
 from .stage import Samples, floats, holes, opened, reading, staged
+
+pytestmark = pytest.mark.alone  # the device's clock goes on while the page is kept from the processor
 
 TEXTS = (
     "The quick brown fox jumps over the lazy dog.",

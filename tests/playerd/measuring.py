@@ -19,7 +19,7 @@ from engine.audio import PCM_DTYPE, SAMPLE_BYTES, SAMPLE_RATE, ms_to_samples
 from engine.errors import NotReady
 from engine.model.assets import Assets
 from engine.request import Event, Frame
-from tests.playerd.test_program import NotAsExpected
+from tests.playerd.program import NotAsExpected
 from tests.support.access import TOKEN
 from tests.support.processes import PATIENCE_S, free_ports, started
 from tests.support.reading import Heard

@@ -24,6 +24,10 @@ from wsproto_api.client import connect
 from wsproto_api.server import EngineServer
 
 
+class NotAsExpected(AssertionError):
+    """What was heard is not what was to be heard, which may be the machine's fault."""
+
+
 class Program:
     """A running player.
 
@@ -71,6 +75,10 @@ class Program:
         self.process.send_signal(number)
         with trio.fail_after(PATIENCE_S):
             return await self.process.wait()
+
+
+def no_traceback(program: Program) -> bool:
+    return not any("Traceback" in line or "exception" in line for line in program.lines)
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import structlog
@@ -35,6 +36,13 @@ from playerd.device import Device
 from playerd.sinks.base import DeviceUnavailable
 from playerd.sinks.portaudio import PortAudioSink
 from tests.support.rig import PATIENCE_S, Rig, code
+
+#: what tests have it play: so long, as bytes and in samples
+SECONDS = 1.8
+CODE = code(SECONDS)
+TOTAL = len(CODE) // SAMPLE_BYTES
+#: what the device asks for at once, in samples
+BLOCK = 480
 
 PIECE_BYTES = ms_to_samples(100) * SAMPLE_BYTES
 TICK_S = 0.005
@@ -296,6 +304,23 @@ async def running(rig: Rig, module: str, argument: str) -> AsyncIterator[Child]:
             raise
         finally:
             nursery.cancel_scope.cancel()
+
+
+# --- what is found ------------------------------------------------------------------------------
+
+
+def joined(found: list[range]) -> range:
+    """The only part that was captured, perhaps with silence in it."""
+    assert all(before.stop == after.start for before, after in pairwise(found)), found
+    assert found
+    return range(found[0].start, found[-1].stop)
+
+
+def lost(child: Child) -> bool:
+    """Whether the device was lost or stood still, after it had been opened."""
+    done = next(n for n, fact in enumerate(child.told) if fact["kind"] == "done")
+    devices = [fact for fact in child.told[:done] if fact["kind"] == "device"]
+    return any(fact["name"] is None or fact["stalled"] for fact in devices)
 
 
 if __name__ == "__main__":

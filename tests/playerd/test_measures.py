@@ -44,8 +44,7 @@ from tests.playerd.measuring import (
     samples,
 )
 from tests.playerd.playing import Client
-from tests.playerd.program import Program, engine, running
-from tests.playerd.test_program import NotAsExpected, no_traceback
+from tests.playerd.program import NotAsExpected, Program, engine, no_traceback, running
 from tests.support.access import TOKEN
 from tests.support.reading import hear
 from tests.support.rig import Capture, Rig, code
@@ -55,6 +54,8 @@ from wsproto_api import messages
 from wsproto_api.speak import WebSocketSpeak
 
 __all__ = ["real_engine"]
+
+pytestmark = pytest.mark.alone  # the engine takes all there is
 
 WORDS = ("Yes.", "Stop!", "Really?", "Tomorrow.")
 

@@ -36,8 +36,7 @@ from tests.playerd.measuring import (
     samples,
 )
 from tests.playerd.playing import Client, playing
-from tests.playerd.program import engine, running
-from tests.playerd.test_program import no_traceback
+from tests.playerd.program import engine, no_traceback, running
 from tests.support.access import TOKEN
 from tests.support.rig import Rig
 from tests.support.tone import WORD_MS, ToneVoice
