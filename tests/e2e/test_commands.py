@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
 import subprocess
+import sys
 import wave
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from engine import service
+from engine.__main__ import main
 from engine.audio import from_pcm
 from engine.model.assets import Assets
+from engine.service import KokoroService
 from tests.support.access import TOKEN
 from tests.support.processes import run_module
 from tests.support.transcribe import transcribe, word_errors
@@ -42,11 +48,32 @@ def test_say_writes_speech_that_can_be_heard(tmp_path: Path, real_assets: Assets
     assert errors <= 1
 
 
-def test_say_reads_standard_input(tmp_path: Path, real_assets: Assets) -> None:
+@pytest.fixture
+def say(
+    real_service: KokoroService, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """The command in this process, with the engine that is there: its exit code and complaints."""
+
+    async def load(*_: object, **__: object) -> KokoroService:
+        return real_service
+
+    monkeypatch.setattr(service, "load", load)
+
+    def run(*words: str, out: Path, text: str = "") -> tuple[int, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        with pytest.raises(SystemExit) as left:
+            main([*words], out)
+        assert isinstance(left.value.code, int)
+        return left.value.code, capfd.readouterr().err
+
+    return run
+
+
+def test_say_reads_standard_input(say: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
     out = tmp_path / "x.wav"
-    done = run_module("engine", "-o", str(out), text="The weather is nice. Zorgblatter grimpf.\n")
-    assert done.returncode == 0, done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr  # not of words in no dictionary
+    code, told = say(out=out, text="The weather is nice. Zorgblatter grimpf.\n")
+    assert code == 0, told
+    assert len(told.strip().splitlines()) == 1, told  # not of words in no dictionary
     with wave.open(str(out)) as file:
         assert "weather is nice" in transcribe(from_pcm(file.readframes(file.getnframes())))
 
@@ -68,16 +95,18 @@ def test_say_refuses_in_one_sentence(
     assert not out.exists()
 
 
-def test_say_without_its_device_offers_a_file(real_assets: Assets) -> None:
-    done = run_module("engine", "Hi.", "--device", "no such device")
+def test_say_without_its_device_offers_a_file() -> None:
+    done = run_module("tests.support.tone_command", "Hi.", "--device", "no such device")
     one_sentence(done, "'no such device' cannot be used", "-o FILE.wav")
 
 
-def test_say_with_nothing_to_speak_is_a_failure(tmp_path: Path, real_assets: Assets) -> None:
+def test_say_with_nothing_to_speak_is_a_failure(
+    say: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
     out = tmp_path / "x.wav"
-    done = run_module("engine", "…?!", "-o", str(out))
-    assert done.returncode == 1
-    assert done.stderr.endswith("The text holds nothing that can be spoken.\n")
+    code, told = say("…?!", out=out)
+    assert code == 1
+    assert told.endswith("The text holds nothing that can be spoken.\n")
     assert not out.exists()
 
 
