@@ -16,7 +16,8 @@ from tests.support.tone import WORD_MS, ToneVoice
 from .browser import Json, Page
 from .stage import Samples, floats, holes, opened, reading, staged
 
-pytestmark = pytest.mark.alone  # the device's clock goes on while the page is kept from the processor
+# the device's clock goes on while the page is kept from the processor
+pytestmark = pytest.mark.alone
 
 TEXTS = (
     "The quick brown fox jumps over the lazy dog.",
