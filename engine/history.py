@@ -34,7 +34,10 @@ class Series(msgspec.Struct, frozen=True):
         build: id of the model's build.
         acoustic: where this part runs.
         vocoder: the same.
-        threads: of the processor; 0: one per core.
+        threads: of the processor, as they are; 0: one per core.
+        spinning: whether they wait for each other awake; None: the run is of a version that did
+            not tell.
+        precision: `float32` or `hybrid`; empty: the same.
     """
 
     hardware: str
@@ -44,6 +47,8 @@ class Series(msgspec.Struct, frozen=True):
     acoustic: str
     vocoder: str
     threads: int
+    spinning: bool | None = None
+    precision: str = ""
 
 
 class Run(msgspec.Struct, frozen=True):

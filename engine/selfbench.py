@@ -124,17 +124,21 @@ class Bench:
 
     async def _attempt(self) -> None:
         with trio.CancelScope() as self._scope:
+            series = self._series()
             try:
-                run = await self._measured()
+                run = await self._measured(series)
             except SynthesisFailed as error:
                 log.warning("the scheduled benchmark has failed", reason=error.message)
                 self._quiet_from_s = trio.current_time() + _FAILED_S - QUIET_S
+                return
+            # Loaded anew, or a provider gave way: some of it may have run elsewhere.
+            if self._series() != series:
                 return
             self._runs = [*self._runs, run][-history.KEPT :]
             self._tell(new=True)
             await trio.to_thread.run_sync(self._keep)
 
-    async def _measured(self) -> Run:
+    async def _measured(self, series: Series) -> Run:
         model, style = self._lane.model, self._style(len(PHONEMES))
         rounds: list[tuple[float, float, float]] = []
         for _ in range(ROUNDS + 1):
@@ -151,7 +155,7 @@ class Bench:
         medians = (
             round(1000 * statistics.median(each), 3) for each in zip(*rounds[1:], strict=True)
         )
-        return Run(self._now_s(), self._series(), *medians)
+        return Run(self._now_s(), series, *medians)
 
     def _tell(self, *, new: bool = False) -> None:
         """In the metrics; and in the log, if a part was not slow before the newest run."""

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, assert_never
 
@@ -84,11 +85,13 @@ class KokoroService:
         synthesis: Synthesis,
         voices: Voices,
         info: ModelInfo,
+        settled: placement.Settled,
         settings: Settings,
         fallbacks: tuple[str, ...] = (),
         in_use: InUse | None = None,
     ) -> None:
         self._fallbacks = fallbacks
+        self._settled = settled
         self._in_use = in_use or InUse(settings.cache_dir)
         self.tally = Tally()
         self.active = 0
@@ -161,10 +164,12 @@ class KokoroService:
                 hardware=placement.hardware(),
                 runtime=ort.__version__,
                 arithmetic=np.__version__,
-                build=self.model.build,
+                build=self._settled.build.key,
                 acoustic=synthesis.model.acoustic.provider,
                 vocoder=synthesis.model.vocoder.provider,
-                threads=settings.threads,
+                threads=self._settled.threads,
+                spinning=self._settled.spinning,
+                precision="hybrid" if self._settled.form.hybrid else "float32",
             )
 
         period_s = PERIOD_S[every]
@@ -198,12 +203,14 @@ class KokoroService:
             SetupError: it cannot be loaded any more.
         """
 
-        def renewed() -> Model:
-            model, voices, *_ = _read_model(self._settings, lambda *_: None, self._in_use)
-            _warmed_up(model, voices, self._settings)
-            return model
+        def renewed() -> _Loaded:
+            loaded = _read_model(self._settings, lambda *_: None, self._in_use)
+            _warmed_up(loaded.model, loaded.voices, self._settings)
+            return loaded
 
-        self._synthesis.renew(await trio.to_thread.run_sync(renewed))
+        loaded = await trio.to_thread.run_sync(renewed)
+        self._settled = loaded.settled
+        self._synthesis.renew(loaded.model)
 
     def _resolve(self, request: SpeechRequest | LiveRequest, lexicon: Lexicon) -> Utterance:
         if not 0 <= request.options.pause_scale <= MAX_PAUSE_SCALE:
@@ -301,7 +308,7 @@ async def load(
             nursery.cancel_scope.cancel()
     if isinstance(loaded, SetupError):
         raise loaded
-    model, voices, info, fault = loaded
+    model, voices, info, settled, fault = loaded
     warming()
     costs, passes = await trio.to_thread.run_sync(_warmed_up, model, voices, settings)
     frontend = TextFrontend(g2p, remembered=REMEMBERED if settings.cache_mb else 0)
@@ -317,7 +324,7 @@ async def load(
         windows=Windows.of(settings.first_window_ms, settings.window_share),
     )
     fallbacks = tuple(filter(None, (g2p.fault, fault)))
-    service = KokoroService(synthesis, voices, info, settings, fallbacks, in_use)
+    service = KokoroService(synthesis, voices, info, settled, settings, fallbacks, in_use)
     async with service(SpeechRequest(text=_WARM_UP)) as events:
         async for _ in events:
             pass
@@ -344,31 +351,33 @@ class _Loaded(NamedTuple):
     model: Model
     voices: Voices
     info: ModelInfo
+    settled: placement.Settled
     fault: str
 
 
 def _read_model(settings: Settings, progress: assets.Progress, in_use: InUse) -> _Loaded:
     found = assets.ensure(folder=settings.model_dir, cache=settings.cache_dir, progress=progress)
     settled = placement.settle(found, settings, progress)
-    built, fault = settled.build, settled.fault
+    fault = settled.fault
     try:
         acoustic, vocoder = _parts(settled, in_use)
     except AssetError as error:  # the file is damaged, or a part of it is gone
         log.warning("the prepared model cannot be loaded and is prepared anew", error=error.message)
-        placement.prepared(
-            found, settings, settled.form, progress, force=True, anywhere=built.is_portable
+        built, form = placement.prepared(
+            found, settings, settled.form, progress, force=True, anywhere=settled.build.is_portable
         )
+        settled = replace(settled, build=built, form=form)
         acoustic, vocoder = _parts(settled, in_use)
         fault = f"{fault} The prepared model was damaged and has been prepared anew.".lstrip()
     info = ModelInfo(
         name="kokoro-82m-v1.0",
-        build=built.key,
+        build=settled.build.key,
         precision=found.precision,
         provider=" and ".join(dict.fromkeys([acoustic.provider, vocoder.provider])),
     )
     voices = Voices(found.voices, settings.voice_speeds)
     model = Model(acoustic, vocoder, Predictor(), f"{settled.why} {settled.form.why}".lstrip())
-    return _Loaded(model, voices, info, fault)
+    return _Loaded(model, voices, info, settled, fault)
 
 
 def _parts(settled: placement.Settled, in_use: InUse) -> tuple[Acoustic, Vocoder]:

@@ -13,10 +13,16 @@ from engine import history
 from engine.history import KEPT, SPAN, Run, Series
 from engine.report import SelfBench, Trend
 
-HERE = Series("x86_64, 2 cores", "1.22.0", "2.3.0", "abc", "CPU", "CPU", 0)
+HERE = Series("x86_64, 2 cores", "1.22.0", "2.3.0", "abc", "CPU", "CPU", 0, True, "float32")
 DAY_S = 86_400.0
 
-SERIES = st.builds(Series, *(st.text(max_size=20) for _ in range(6)), threads=st.integers(0, 64))
+SERIES = st.builds(
+    Series,
+    *(st.text(max_size=20) for _ in range(6)),
+    threads=st.integers(0, 64),
+    spinning=st.none() | st.booleans(),
+    precision=st.text(max_size=20),
+)
 MS = st.floats(0.001, 1e6)
 RUNS = st.lists(st.builds(Run, st.floats(0, 1e10), SERIES, MS, MS, MS), max_size=8)
 
@@ -125,11 +131,23 @@ def test_few_runs_say_nothing(count: int) -> None:
 
 @pytest.mark.parametrize("field", Series.__struct_fields__)
 def test_what_has_another_series_is_not_compared(field: str) -> None:
-    value = 3 if field == "threads" else "another"
+    value = {"threads": 3, "spinning": False}.get(field, "another")
     elsewhere = msgspec.structs.replace(HERE, **{field: value})
     both = [*runs(*[100.0] * SPAN), *runs(*[900.0] * SPAN, series=elsewhere)]
     assert history.of(both, HERE) == both[:SPAN]
     assert history.of(both, elsewhere) == both[SPAN:]
+
+
+def test_what_a_version_before_wrote_is_read_and_is_another_series() -> None:
+    """Its threads were the setting, and of spinning and precision nothing was said."""
+    old = (
+        b'{"at_s":0.0,"series":{"hardware":"x86_64, 2 cores","runtime":"1.22.0",'
+        b'"arithmetic":"2.3.0","build":"abc","acoustic":"CPU","vocoder":"CPU","threads":0},'
+        b'"acoustic_ms":50.0,"vocoder_ms":200.0,"yardstick_ms":30.0}\n'
+    )
+    both = history.read(old * SPAN + history.written(runs(*[900.0] * SPAN)))
+    assert [run.vocoder_ms for run in both] == [200.0] * SPAN + [900.0] * SPAN
+    assert history.of(both, HERE) == both[SPAN:]
 
 
 def test_what_is_told() -> None:

@@ -1,10 +1,14 @@
-"""A prepared model that cannot be loaded is prepared anew, once."""
+"""A prepared model that cannot be loaded is prepared anew, once; what is used is what is told."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from engine import service
@@ -17,6 +21,9 @@ from engine.model.hybrid import Form
 from engine.model.marker import InUse
 from engine.model.placement import Settled
 from engine.model.providers import CPU
+from engine.service import KokoroService
+from engine.voices import Voices
+from tests.engine.machine import Machine, synthesis
 
 FOUND = Assets(Path("model"), "model", "int8", "sha", Path("voices"))
 
@@ -28,11 +35,13 @@ class Part:
     fault = ""
 
 
-def read(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, works: int, fault: str = ""
-) -> tuple[str, list[bool]]:
-    """What is told of the model, and the builds; it can be loaded after so many of these."""
-    built = Build("key", Path("cache"))
+BUILT = Build("key", Path("cache"))
+
+
+def loads(
+    monkeypatch: pytest.MonkeyPatch, settle: Callable[..., Settled], *, works: int = 0
+) -> list[bool]:
+    """A model that is where `settle` says and can be loaded after so many builds, which it gives."""
     forced: list[bool] = []
 
     def acoustic(*_: object) -> Part:
@@ -42,7 +51,7 @@ def read(
 
     def ensure(*_: object, force: bool, anywhere: bool, integers: bool) -> Build:
         forced.append(force)
-        return built
+        return BUILT
 
     replaced: dict[Any, Any] = {
         (service, "Acoustic"): acoustic,
@@ -51,12 +60,19 @@ def read(
         (service, "Voices"): lambda *_: None,
         (assets, "ensure"): lambda **_: FOUND,
         (build, "ensure"): ensure,
-        (placement, "settle"): lambda *_: Settled(
-            built, CPU, CPU, 1, True, "why", Form(False, "So."), fault
-        ),
+        (placement, "settle"): settle,
     }
     for (module, name), value in replaced.items():
         monkeypatch.setattr(module, name, value)
+    return forced
+
+
+def read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, works: int, fault: str = ""
+) -> tuple[str, list[bool]]:
+    """What is told of the model, and the builds; see `loads`."""
+    settled = Settled(BUILT, CPU, CPU, 1, True, "why", Form(False, "So."), fault)
+    forced = loads(monkeypatch, lambda *_: settled, works=works)
     loaded = service._read_model(settings, lambda *_: None, InUse(settings.cache_dir))
     return loaded.fault, forced
 
@@ -82,3 +98,38 @@ def test_one_that_cannot_be_prepared_is_not_tried_for_ever(
 ) -> None:
     with pytest.raises(AssetError):
         read(settings, monkeypatch, works=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"threads": 1}, {"threads": 1}),
+        ({"spinning": False}, {"spinning": False}),
+        ({"form": Form(True, "So.")}, {"precision": "hybrid"}),
+        ({"build": Build("another", Path("cache"))}, {"build": "another"}),
+    ],
+)
+async def test_a_benchmark_is_of_what_is_used_and_not_of_the_settings(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+    told: dict[str, object],
+) -> None:
+    """`bench providers` may decide anew, with the same settings, while the engine runs."""
+    decided = Settled(BUILT, CPU, CPU, 2, True, "why", Form(False, "So."))
+    loads(monkeypatch, lambda *_: decided)
+    monkeypatch.setattr(service, "_warmed_up", lambda *_: None)
+    measuring = settings.model_copy(update={"selfbench": "daily"})
+    loaded = service._read_model(settings, lambda *_: None, InUse(settings.cache_dir))
+    parts = synthesis(Machine())
+    parts.renew(loaded.model)
+    voices = cast(Voices, SimpleNamespace(infos=list, hash="", resolve=str, style=str))
+    engine = KokoroService(parts, voices, loaded.info, loaded.settled, measuring)
+    bench = engine.upkeep._bench
+    assert bench is not None
+    before = bench._series()
+    assert (before.threads, before.spinning, before.precision) == (2, True, "float32")
+    assert measuring.threads == 0
+    decided = replace(decided, **change)
+    await engine.reload()
+    assert bench._series() == msgspec.structs.replace(before, **told)

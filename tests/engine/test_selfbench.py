@@ -204,6 +204,23 @@ async def test_another_machine_is_another_series(engine: Engine, autojump_clock:
         assert engine.bench.told.runs == 3
 
 
+async def test_a_run_during_which_the_model_is_loaded_anew_is_made_again(
+    engine: Engine, autojump_clock: MockClock
+) -> None:
+    """It is partly of the one and partly of the other."""
+    async with kept(engine):
+        await trio.sleep(QUIET_S + RUN_S / 2)
+        assert 0 < engine.calls < (ROUNDS + 1) * CALLS
+        engine.hardware = "there"
+        await trio.sleep(RUN_S)
+        assert (engine.calls, engine.bench.told.runs) == ((ROUNDS + 1) * CALLS, 0)
+        engine.hardware = "here"
+        assert engine.bench.told.runs == 0
+        engine.hardware = "there"
+        await trio.sleep(QUIET_S + RUN_S)
+        assert engine.bench.told.runs == 1
+
+
 async def test_a_run_that_fails_is_told_and_tried_again_in_an_hour(
     engine: Engine, autojump_clock: MockClock
 ) -> None:

@@ -76,7 +76,11 @@ async def test_a_stream_goes_on_when_the_provider_fails(
     synthesis = copy.copy(real_service._synthesis)
     synthesis.renew(Model(parts.acoustic, broken, parts.predictor, "It was tried."))
     failing = KokoroService(
-        synthesis, real_service._voices, real_service.model, real_service._settings
+        synthesis,
+        real_service._voices,
+        real_service.model,
+        real_service._settled,
+        real_service._settings,
     )
     assert (failing.fallbacks, failing.provider_why) == ((), "It was tried.")
     request = SpeechRequest(text="Yes.")
