@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import random
-import statistics
 import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import IO, Any
 
 import trio
@@ -24,7 +24,7 @@ import trio
 from bench import machine
 from bench.engines import OURS, ROOT, VOICE, Field, Spec
 from bench.ratios import by_round
-from bench.report import Row
+from bench.report import Row, upper, upper_name
 from bench.workers.protocol import Ask, Ready, Run
 from engine.audio import from_pcm
 from engine.errors import SetupError
@@ -138,12 +138,14 @@ class Race:
     Attributes:
         machine: on what, as it was before.
         references: recordings of processes that did not compete, by name and text.
+        ended: what engines said that have ended, by name; they are no entries.
     """
 
     rounds: int
     machine: dict[str, object]
     entries: list[Entry] = field(default_factory=list)
     references: dict[str, dict[str, Audio]] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
 
 
 async def run(
@@ -154,6 +156,7 @@ async def run(
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
     settle_s: float = SETTLE_S,
+    may_end: bool = False,
 ) -> Race:
     """Measures.
 
@@ -164,11 +167,19 @@ async def run(
         seed: of the order.
         tell: shows what is being done.
         settle_s: rest before every request.
+        may_end: an engine that ends is left out, and the others go on.
 
     Raises:
-        SetupError: an engine cannot be started, or ended.
+        SetupError: an engine cannot be started, or ended though it must not.
     """
     race = Race(rounds, machine.record())
+
+    def lost(spec: Spec, error: SetupError) -> None:
+        if not may_end:
+            raise error
+        race.ended[spec.name] = error.message
+        race.entries = [entry for entry in race.entries if entry.spec is not spec]
+
     for spec in specs:
         # Also first because it may have to build what its engine needs, which takes memory.
         if isinstance(spec.reference, Spec):
@@ -182,11 +193,15 @@ async def run(
         for spec in specs:
             tell(f"loading {spec.name} and speaking every text once")
             worker = await stack.enter_async_context(started(spec))
-            ready = await worker.ready()
-            await trio.sleep(settle_s)
-            entry = Entry(spec, ready, cold=await worker.ask(texts[0]))
-            for text in texts:
-                _, entry.audio[text] = await worker.record(text)
+            try:
+                ready = await worker.ready()
+                await trio.sleep(settle_s)
+                entry = Entry(spec, ready, cold=await worker.ask(texts[0]))
+                for text in texts:
+                    _, entry.audio[text] = await worker.record(text)
+            except SetupError as error:
+                lost(spec, error)
+                continue
             pairs.append((worker, entry))
             race.entries.append(entry)
         order = random.Random(seed)
@@ -194,8 +209,13 @@ async def run(
             tell(f"round {number + 1} of {rounds}")
             for text in order.sample(texts, len(texts)):
                 for worker, entry in order.sample(pairs, len(pairs)):
+                    if entry.spec.name in race.ended:
+                        continue
                     await trio.sleep(settle_s)
-                    entry.runs.setdefault(text, []).append(await worker.ask(text))
+                    try:
+                        entry.runs.setdefault(text, []).append(await worker.ask(text))
+                    except SetupError as error:
+                        lost(entry.spec, error)
     return race
 
 
@@ -205,22 +225,46 @@ def rows(race: Race, texts: Sequence[str]) -> list[Row]:
     What came from a cache though it should not, or the other way round, is no row; `remarks`
     says so.
     """
+    return [_row(race, entry, text) for text, entry in _shown(race, texts)]
+
+
+def spread(race: Race, texts: Sequence[str]) -> list[Row]:
+    """The same rows for a table, each with the 95th percentiles or the worst beside its medians."""
+    name = upper_name(race.rounds)
     return [
         {
-            "engine": entry.spec.name,
-            "chars": len(text),
-            "cached": entry.spec.cached,
-            "first_byte_ms": _median(entry, text, lambda run: run.first_byte_ms, 1),
-            "first_audible_ms": _median(entry, text, lambda run: run.first_audible_ms, 1),
-            "holes_ms": _median(entry, text, lambda run: run.holes_ms, 1),
-            "rtf": _median(entry, text, lambda run: run.total_ms / 1000 / run.audio_s, 3),
-            "rss_mb": round(max(run.rss_mb for runs in entry.runs.values() for run in runs)),
-            "lsd_db": _lsd_db(race, entry, text),
+            **_row(race, entry, text),
+            f"{name}_audible_ms": _of(upper, entry, text, _first_audible_ms, 1),
+            f"{name}_rtf": _of(upper, entry, text, _rtf, 3),
         }
-        for text in texts
-        for entry in race.entries
-        if _as_asked(entry, text)
+        for text, entry in _shown(race, texts)
     ]
+
+
+def _shown(race: Race, texts: Sequence[str]) -> list[tuple[str, Entry]]:
+    return [(text, entry) for text in texts for entry in race.entries if _as_asked(entry, text)]
+
+
+def _row(race: Race, entry: Entry, text: str) -> Row:
+    return {
+        "engine": entry.spec.name,
+        "chars": len(text),
+        "cached": entry.spec.cached,
+        "first_byte_ms": _of(median, entry, text, lambda run: run.first_byte_ms, 1),
+        "first_audible_ms": _of(median, entry, text, _first_audible_ms, 1),
+        "holes_ms": _of(median, entry, text, lambda run: run.holes_ms, 1),
+        "rtf": _of(median, entry, text, _rtf, 3),
+        "rss_mb": round(max(run.rss_mb for runs in entry.runs.values() for run in runs)),
+        "lsd_db": _lsd_db(race, entry, text),
+    }
+
+
+def _first_audible_ms(run: Run) -> float | None:
+    return run.first_audible_ms
+
+
+def _rtf(run: Run) -> float:
+    return run.total_ms / 1000 / run.audio_s
 
 
 def ratios(
@@ -253,11 +297,16 @@ def _as_asked(entry: Entry, text: str) -> bool:
     return all(run.cached == entry.spec.cached for run in entry.runs[text])
 
 
-def _median(
-    entry: Entry, text: str, value: Callable[[Run], float | None], digits: int
+def _of(
+    middle: Callable[[Sequence[float]], float],
+    entry: Entry,
+    text: str,
+    value: Callable[[Run], float | None],
+    digits: int,
 ) -> float | None:
+    """The median, or what `middle` is, of what the rounds have."""
     values = [found for run in entry.runs[text] if (found := value(run)) is not None]
-    return round(statistics.median(values), digits) if values else None
+    return round(middle(values), digits) if values else None
 
 
 def _lsd_db(race: Race, entry: Entry, text: str) -> float | None:
@@ -298,8 +347,8 @@ def remarks(race: Race, texts: Sequence[str]) -> list[str]:
     lines = []
     for entry in race.entries:
         runs = [run for done in entry.runs.values() for run in done]
-        busy = statistics.median(run.cpu_ms / run.total_ms for run in runs)
-        warm = _median(entry, texts[0], lambda run: run.first_audible_ms, 0)
+        busy = median(run.cpu_ms / run.total_ms for run in runs)
+        warm = _of(median, entry, texts[0], _first_audible_ms, 0)
         cold_ms = entry.cold.first_audible_ms
         versions = ", ".join(f"{name} {version}" for name, version in entry.ready.versions.items())
         lines.append(

@@ -9,6 +9,9 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
+#: values of which the 95th percentile is another one than the worst
+FEW = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -53,14 +56,26 @@ class Report:
     plot: Callable[[Path], None] | None = None
 
 
-def at_least(what: str, value: float, target: float) -> str:
-    """A line that says whether a value that should be high is high enough."""
-    return f"{_verdict(value >= target)}: {what} {value:.3g} (target: at least {target:g})"
+def at_least(what: str, value: float | None, target: float) -> str:
+    """A line that says whether a value that should be high is high enough; None never is."""
+    reached = value is not None and value >= target
+    return f"{_verdict(reached)}: {what} {_number(value)} (target: at least {target:g})"
 
 
-def at_most(what: str, value: float, target: float) -> str:
-    """A line that says whether a value that should be low is low enough."""
-    return f"{_verdict(value <= target)}: {what} {value:.3g} (target: at most {target:g})"
+def at_most(what: str, value: float | None, target: float) -> str:
+    """A line that says whether a value that should be low is low enough; None never is."""
+    reached = value is not None and value <= target
+    return f"{_verdict(reached)}: {what} {_number(value)} (target: at most {target:g})"
+
+
+def upper(values: Sequence[float]) -> float:
+    """The 95th percentile, by nearest rank: of fewer than `FEW` values that is the worst."""
+    return sorted(values)[-(-95 * len(values) // 100) - 1]
+
+
+def upper_name(count: int) -> str:
+    """What `upper` of so many values is called."""
+    return "worst" if count < FEW else "p95"
 
 
 def cell(value: object) -> str:
@@ -70,6 +85,10 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.3g}"
 
 
 def _verdict(reached: bool) -> str:

@@ -46,9 +46,10 @@ async def run(options: Options) -> Report:
     field = await trio.to_thread.run_sync(engines.prepare, options)
     texts = [text for text in TEXTS if not options.quick or len(text) <= QUICK_CHARS]
     found = await race.run(field.specs, texts, options.rounds, seed=options.seed, tell=options.tell)
-    rows = race.rows(found, sorted(texts, key=len))
+    by_length = sorted(texts, key=len)
+    rows = race.rows(found, by_length)
     return Report(
-        rows=rows,
+        rows=race.spread(found, by_length),
         notes=[*field.left_out, *race.remarks(found, texts), *targets(rows)],
         document={"machine": race.about(found, field), "rows": rows},
         raw={"runs": race.raw(found)},

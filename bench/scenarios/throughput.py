@@ -39,7 +39,7 @@ async def run(options: Options) -> Report:
     found = await race.run(field.specs, texts, options.rounds, seed=options.seed, tell=options.tell)
     rows = race.rows(found, texts)
     return Report(
-        rows=rows,
+        rows=race.spread(found, texts),
         notes=[*field.left_out, *race.remarks(found, texts), *targets(rows)],
         document={"machine": race.about(found, field), "rows": rows},
         raw={"runs": race.raw(found)},

@@ -1,7 +1,7 @@
 """A worker with a beep for an engine: `python -m tests.bench.fake_worker JSON`. Tests only.
 
 Given: `amplitude`; `cut`, samples that trimming takes away; `cached`, what it says of itself;
-`fails`, a sentence to end with instead of answering.
+`fails`, a sentence to end with instead of answering; `answers`, after how many it ends.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ def main() -> None:
     def speak(ask: Ask, meter: Meter) -> None:
         if told.get("fails"):
             raise SystemExit(told["fails"])
+        told["answers"] = told.get("answers", 99) - 1
+        if told["answers"] < 0:
+            raise SystemExit("it has answered enough")
         time = np.arange(2400 * len(ask.text.split()))
         noise = np.random.default_rng(1).standard_normal(len(time))
         beep = (told["amplitude"] * (np.sin(time / 8) + 0.1 * noise)).astype(np.float32)

@@ -14,8 +14,9 @@ import trio
 
 from bench import engines, plot, race
 from bench.engines import FLOAT32, INT8, NAMES, OURS, PI, Field, Spec
+from bench.race import Entry
 from bench.scenarios import first_audio, throughput
-from bench.workers.protocol import Meter
+from bench.workers.protocol import Meter, Ready, Run
 from engine import config
 from engine.errors import InvalidRequest, SetupError
 
@@ -32,6 +33,11 @@ def fake(
     told = json.dumps({"amplitude": 0.5, **given})
     command = (sys.executable, "-m", "tests.bench.fake_worker", told)
     return Spec(name, command, cached=asked_again, reference=reference)
+
+
+def a_run(audible_ms: float | None) -> Run:
+    """A second of audio, in as much time as until it is audible."""
+    return Run(5, audible_ms, 0, 0, audible_ms or 1, 5, 1, 600, cached=False)
 
 
 def clock(*times: float) -> Meter:
@@ -124,6 +130,21 @@ async def test_rows_are_exactly_what_the_issue_asks_for() -> None:
     assert ratios["7 characters, cached / not"] == [1, 1, 1]
 
 
+def test_tables_also_have_the_worst_or_what_is_worse_than_most() -> None:
+    entry = Entry(Spec(OURS, ()), Ready({}, 1.0), a_run(9000))
+    for rounds, names in ((19, ("worst", 190)), (20, ("p95", 190)), (40, ("p95", 380))):
+        entry.runs = {"text": [a_run(10 * n) for n in range(rounds, 0, -1)]}
+        found = race.Race(rounds, {}, [entry])
+        (row,), (longer,) = race.rows(found, ["text"]), race.spread(found, ["text"])
+        name, audible_ms = names
+        added = {f"{name}_audible_ms": audible_ms, f"{name}_rtf": audible_ms / 1000}
+        assert dict(longer) == {**row, **added}
+        assert row["first_audible_ms"] == 5 * (rounds + 1)
+    entry.runs = {"text": [a_run(None)]}
+    (longer,) = race.spread(race.Race(1, {}, [entry]), ["text"])
+    assert (longer["first_audible_ms"], longer["worst_audible_ms"]) == (None, None)
+
+
 async def test_a_cache_that_was_not_hit_is_no_cached_row() -> None:
     specs = [fake(OURS), fake(OURS, asked_again=True, cached=False)]
     found = await race.run(specs, TEXTS[:1], 1, settle_s=0)
@@ -137,6 +158,17 @@ async def test_other_lengths_have_no_distance() -> None:
     found = await race.run([fake(OURS, reference=FLOAT32), fake(FLOAT32)], TEXTS, 1, settle_s=0)
     found.entries[0].audio[TEXTS[0]] = np.zeros(2000, np.float32)
     assert [row["lsd_db"] for row in race.rows(found, TEXTS)][::2] == [None, 0]
+
+
+async def test_an_engine_that_may_end_is_left_out_and_the_others_go_on() -> None:
+    specs = [fake(OURS), fake(PI, fails="out of luck."), fake(INT8, answers=2), fake(FLOAT32)]
+    found = await race.run(specs, TEXTS[:1], 2, settle_s=0, may_end=True)
+    assert [entry.spec.name for entry in found.entries] == [OURS, FLOAT32]
+    assert [len(entry.runs[TEXTS[0]]) for entry in found.entries] == [2, 2]
+    assert found.ended == {
+        PI: f"The engine {PI} ended: out of luck.",
+        INT8: f"The engine {INT8} ended: it has answered enough.",
+    }
 
 
 @pytest.mark.parametrize(
