@@ -118,8 +118,8 @@ def _section(one: Finished) -> Iterator[str]:
     yield from ("", f"Took {one.took_s:.0f} s.")
 
 
-def _short(values: Sequence[float]) -> float:
-    return float(f"{statistics.median(values):.3g}")
+def _short(values: Sequence[float]) -> float | None:
+    return float(f"{statistics.median(values):.3g}") if values else None
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:

@@ -4,8 +4,9 @@ Each trouble is in a process of its own, and all are asked in turn with one that
 it cannot be loaded, so espeak-ng reads. No G2P: neither can, so words are spelled out. A failing
 model: one call in the middle of every request; who is told so asks again, and first is then until
 the second answer is heard. A damaged ledger, a damaged graph: files of the cache that are not what
-they should be, which only matters at the start. Of none: first sound by that of the one without
-trouble, in the same round.
+they should be, which only matters at the start. No provider: the setting names one that this ONNX
+Runtime does not have; all others are asked for the processor. Of none: first sound by that of the
+one without trouble, in the same round.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
+import onnxruntime as ort
 import trio
 
 from bench import engines, machine, race
@@ -26,22 +29,34 @@ from bench.ratios import by_round
 from bench.report import Options, Report, Row, at_most
 from bench.workers.troubles import FAILING_MODEL, NO_G2P, NO_MISAKI
 from engine import config
+from engine.config import Wanted
 from engine.errors import SetupError
-from engine.model import assets, build
+from engine.model import assets, build, providers
 from engine.model.store import LEDGER
 
-NONE, DAMAGED_LEDGER, DAMAGED_GRAPH = "none", "a damaged ledger", "a damaged graph"
+NONE, NO_PROVIDER = "none", "no provider"
+DAMAGED_LEDGER, DAMAGED_GRAPH = "a damaged ledger", "a damaged graph"
 
 TEXTS = ("The ferry leaves at seven.",)
 #: the first sound by that of an engine without trouble: one that reads something longer, because
 #: it spells, and one that has to be asked twice
-SLOWER = {NO_MISAKI: 1.5, NO_G2P: 2.0, FAILING_MODEL: 3.0, DAMAGED_LEDGER: 1.5}
+SLOWER = {
+    NO_MISAKI: 1.5,
+    NO_G2P: 2.0,
+    FAILING_MODEL: 3.0,
+    NO_PROVIDER: 1.5,
+    DAMAGED_LEDGER: 1.5,
+}
 #: s until an engine is ready, or has said why it never will be; a build takes half a minute
-START_S = {DAMAGED_LEDGER: 30, DAMAGED_GRAPH: 120}
+START_S = {NO_PROVIDER: 30, DAMAGED_LEDGER: 30, DAMAGED_GRAPH: 120}
 
 
 async def run(options: Options) -> Report:
-    """Medians over the rounds; every process starts once."""
+    """Medians over the rounds; every process starts once.
+
+    Raises:
+        SetupError: the engine without trouble cannot be started, or ended.
+    """
     with tempfile.TemporaryDirectory(prefix="kokoro-live-") as name:
         ledger, graph = await trio.to_thread.run_sync(_damaged_caches, Path(name))
         specs = [
@@ -50,28 +65,42 @@ async def run(options: Options) -> Report:
                 _spec(trouble, options, trouble=trouble)
                 for trouble in (NO_MISAKI, NO_G2P, FAILING_MODEL)
             ),
+            _spec(NO_PROVIDER, options, provider=_not_offered()),
             _spec(DAMAGED_LEDGER, options, cache_dir=ledger),
         ]
-        found = await race.run(specs, TEXTS, options.rounds, seed=options.seed, tell=options.tell)
+        found = await race.run(
+            specs, TEXTS, options.rounds, seed=options.seed, tell=options.tell, may_end=True
+        )
+        if NONE in found.ended:
+            raise SetupError(found.ended[NONE])
         options.tell(DAMAGED_GRAPH)
         damaged = await _started(_spec(DAMAGED_GRAPH, options, cache_dir=graph))
-    rows = [*(_row(found, entry) for entry in found.entries), damaged]
+    ended = (_cells(name, None, False, None, None, says) for name, says in found.ended.items())
+    rows = [*(_row(found, entry) for entry in found.entries), *ended, damaged]
     return Report(
         rows=rows,
         document={"machine": machine.record(), "rows": rows},
         notes=_targets(rows),
         raw={"runs": race.raw(found)},
         ratios={
-            f"{entry.spec.name}, first sound / without": _of_none(found, entry)
+            f"{entry.spec.name}, first sound / without": ratios
             for entry in found.entries[1:]
+            if (ratios := _of_none(found, entry))
         },
     )
 
 
 def _spec(name: str, options: Options, trouble: str | None = None, **flags: object) -> Spec:
     threads = options.threads or os.cpu_count() or 1
-    told = {"threads": threads, "cache_mb": 0, "log_level": "error", **flags}
+    told = {"threads": threads, "provider": "cpu", "cache_mb": 0, "log_level": "error", **flags}
     return Spec(name, engines.worker(sys.executable, "ours", flags=told, trouble=trouble))
+
+
+def _not_offered() -> Wanted:
+    """A setting that names what this ONNX Runtime does not have; none has all of them."""
+    offered, settings = ort.get_available_providers(), get_args(Wanted)
+    wanted: list[Wanted] = [name for name in settings if name not in ("auto", "cpu")]
+    return next(name for name in wanted if not providers.candidates(offered, name))
 
 
 def _damaged_caches(folder: Path) -> tuple[Path, Path]:
@@ -105,25 +134,27 @@ async def _started(spec: Spec) -> Row:
             return _cells(
                 spec.name, trio.current_time() - began_s, False, None, None, error.message
             )
-    return _cells(spec.name, ready_s, True, run.first_audible_ms, None, _first(run.says))
+    first_ms = run.first_audible_ms
+    return _cells(spec.name, ready_s, first_ms is not None, first_ms, None, _first(run.says))
 
 
 def _row(found: Race, entry: Entry) -> Row:
     runs = [run for done in entry.runs.values() for run in done]
     first_ms = [run.first_audible_ms for run in runs if run.first_audible_ms is not None]
+    of_none = _of_none(found, entry)
     return _cells(
         entry.spec.name,
         entry.ready.load_s,
         len(first_ms) == len(runs),
         statistics.median(first_ms) if first_ms else None,
-        statistics.median(_of_none(found, entry)),
+        statistics.median(of_none) if of_none else None,
         _first(runs[0].says),
     )
 
 
 def _cells(
     trouble: str,
-    start_s: float,
+    start_s: float | None,
     speaks: bool,
     first_ms: float | None,
     of_none: float | None,
@@ -131,7 +162,7 @@ def _cells(
 ) -> Row:
     return {
         "trouble": trouble,
-        "start s": round(start_s, 1),
+        "start s": None if start_s is None else round(start_s, 1),
         "speaks": speaks,
         "first ms": None if first_ms is None else round(first_ms),
         "of none": None if of_none is None else round(of_none, 2),

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import plot
-from bench.report import Options
-from bench.scenarios import concurrency, containers, first_byte, memory, playout, stability, threads
+from bench import plot, race, summary
+from bench.engines import Spec
+from bench.race import Entry, Race
+from bench.report import Options, Report
+from bench.scenarios import (
+    concurrency,
+    containers,
+    first_byte,
+    g2p,
+    memory,
+    playout,
+    stability,
+    threads,
+)
 from bench.scenarios.concurrency import Heard, Round
 from bench.scenarios.containers import encoded, speech_like
 from bench.scenarios.threads import Found
 from bench.workers.pieces import Answer, Ask, Kind
-from bench.workers.troubles import NO_MISAKI
+from bench.workers.protocol import Ready, Run
+from bench.workers.troubles import FAILING_MODEL, NO_G2P, NO_MISAKI
+from engine import config
 from engine.audio import SAMPLE_RATE, from_pcm
+from engine.errors import SetupError
 from http_compat.schema import Format
 
 # --- containers ---------------------------------------------------------------------------------
@@ -60,6 +75,12 @@ def test_streams_are_compared_with_their_work_alone() -> None:
     assert one.bound(8) == pytest.approx(800 / (8 * 75 + 200))
     row = concurrency._row([one, a_round()], 8)
     assert row["first frame, last ms"] == 800
+    assert row["first frame, median ms"] == 450
+    # of 16 the worst, of 24 what all but one are better than
+    assert row["first frame, p95 or worst ms"] == 800
+    late = Round(200, 75, {**one.heard, 8: [Heard(first_ms=900), *one.heard[8][1:]]}, 3)
+    assert concurrency._row([one, one, late], 8)["first frame, p95 or worst ms"] == 800
+    assert concurrency._row([one, late], 8)["first frame, p95 or worst ms"] == 900
     assert (row["last of bound"], row["misses a stream"], row["sharing"]) == (1.0, 4.5, 0.9)
     assert concurrency._bounds([row]) == [
         "PASS: first frame / (k windows + pass), last of 8 streams, 1 (target: at most 1.5)"
@@ -121,6 +142,43 @@ def test_containers_are_compared_with_pcm_of_the_same_round() -> None:
     }
 
 
+# --- g2p ----------------------------------------------------------------------------------------
+
+
+def took(growth: float = 1.0) -> dict[g2p.Kind, list[float]]:
+    """Seconds of three turns: 10 µs a character by espeak-ng, twice that by misaki, a tenth again."""
+    return {
+        (stage, chars, again): [
+            chars * 1e-5 * (1, 2)[stage == "misaki"] * (1, 0.1)[again] * wild
+            * (growth if chars == g2p.LENGTHS[-1] else 1)
+            for wild in (1, 1, 50)
+        ]
+        for stage in g2p.STAGES
+        for chars in g2p.LENGTHS
+        for again in (False, True)
+    }  # fmt: skip
+
+
+def test_the_front_end_is_told_by_medians_and_only_one_length_starts_cold() -> None:
+    cold: Any = {"misaki": [(3.0, 0.2), (2.0, 0.1), (9.0, 0.9)], "espeak": []}
+    assert list(g2p._row("misaki", 100, cold, took()).values()) == [
+        "misaki", 100, 3.0, 200.0, 2.0, 0.2, 20.0,
+    ]  # fmt: skip
+    rows = [g2p._row("espeak", chars, cold, took()) for chars in (10, 1000, 5000)]
+    assert {row["load s"] for row in rows} == {row["cold ms"] for row in rows} == {None}
+    assert [row["warm ms"] for row in rows] == [0.1, 10.0, 50.0]
+    assert {row["warm ms / 1000 chars"] for row in rows} == {10.0}
+
+
+def test_stages_are_compared_turn_by_turn_and_growth_by_the_character() -> None:
+    ratios = g2p._ratios(took(growth=1.2))
+    assert len(ratios) == 3 * len(g2p.LENGTHS) + 2
+    assert ratios["10 characters, misaki / espeak"] == pytest.approx([2, 2, 2])
+    assert ratios["espeak, 1000 characters, cached / warm"] == pytest.approx([0.1] * 3)
+    for stage in g2p.STAGES:
+        assert ratios[f"{stage}, growth"] == pytest.approx([1.2] * 3)
+
+
 # --- memory, stability, playout -----------------------------------------------------------------
 
 
@@ -144,6 +202,85 @@ def test_a_trouble_must_not_be_silent() -> None:
         "short of target: troubles in which nothing is spoken 1 (target: at most 0)",
         "short of target: troubles in which nothing is said 1 (target: at most 0)",
     ]
+
+
+def test_what_no_runtime_has_is_asked_for_and_everything_else_is_on_the_processor() -> None:
+    assert config.load({"provider": stability._not_offered()}, environ={}).settings
+    assert stability._not_offered() not in ("auto", "cpu")
+    command = stability._spec("any", Options()).command
+    assert json.loads(command[-1])["flags"]["provider"] == "cpu"
+
+
+def entry(trouble: str, *first_ms: float | None, says: tuple[str, ...] = ()) -> Entry:
+    """An engine that was heard after these times, in as many rounds."""
+    runs = [Run(1, ms, 0, 0, 1, 1, 1, 1, False, list(says)) for ms in first_ms]
+    return Entry(Spec(trouble, ()), Ready({}, 5.0), runs[0], {stability.TEXTS[0]: runs})
+
+
+async def stable(monkeypatch: pytest.MonkeyPatch, found: Race) -> Report:
+    """The scenario's report, where this was found."""
+
+    async def damaged(*_: Any) -> Any:
+        return cells(stability.DAMAGED_GRAPH, None, "It was damaged.")
+
+    async def ran(specs: Any, *_: Any, may_end: bool, **__: Any) -> Race:
+        assert may_end
+        assert {spec.name for spec in specs} >= {*stability.SLOWER, stability.NONE}
+        return found
+
+    monkeypatch.setattr(stability, "_damaged_caches", lambda folder: (folder, folder))
+    monkeypatch.setattr(stability, "_started", damaged)
+    monkeypatch.setattr(race, "run", ran)
+    return await stability.run(Options())
+
+
+async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = [
+        entry(stability.NONE, 100, 100, 120),
+        entry(NO_MISAKI, None, None, None),
+        entry(NO_G2P, 110, None, 120, says=("It spells.",)),
+        entry(stability.NO_PROVIDER, 100, 100, 120, says=("There is none.",)),
+    ]
+    found = Race(3, {}, entries, ended={FAILING_MODEL: "It ended."})
+    report = await stable(monkeypatch, found)
+    told = {row["trouble"]: tuple(row.values())[1:] for row in report.rows}
+    assert told == {
+        stability.NONE: (5.0, True, 100, 1.0, None),
+        NO_MISAKI: (5.0, False, None, None, None),
+        NO_G2P: (5.0, False, 115, 1.05, "It spells."),
+        stability.NO_PROVIDER: (5.0, True, 100, 1.0, "There is none."),
+        FAILING_MODEL: (None, False, None, None, "It ended."),
+        stability.DAMAGED_GRAPH: (5.0, True, 100, None, "It was damaged."),
+    }
+    missed = [note for note in report.notes if not note.startswith("PASS")]
+    assert missed == [
+        "short of target: no misaki: first sound by that of none not measured (target: at most 1.5)",
+        "short of target: a failing model: first sound by that of none not measured "
+        "(target: at most 3)",
+        "short of target: troubles in which nothing is spoken 3 (target: at most 0)",
+        "short of target: troubles in which nothing is said 1 (target: at most 0)",
+    ]
+    assert {name: len(values) for name, values in report.ratios.items()} == {
+        "no G2P, first sound / without": 2,
+        "no provider, first sound / without": 3,
+    }
+    finished = summary.Finished("stability", "About.", report)
+    assert "| no misaki | 5 | no | – | – | – |" in summary.markdown("now", {}, [finished])
+
+
+async def test_without_an_engine_that_has_no_trouble_there_is_nothing_to_compare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Race(3, {}, [entry(NO_G2P, 110)], ended={stability.NONE: "It ended."})
+    with pytest.raises(SetupError, match="It ended"):
+        await stable(monkeypatch, found)
+
+
+def test_a_ratio_that_was_never_measured_costs_no_report() -> None:
+    finished = summary.Finished("startup", "About.", Report([], {}, ratios={"a / b": []}))
+    assert "| a / b | – | 0 |" in summary.markdown("now", {}, [finished])
 
 
 def test_silence_is_compared_though_there_may_be_none() -> None:
