@@ -13,7 +13,9 @@ LIBRARIES = ("kokoro-onnx", "onnxruntime", "numpy", "misaki", "spacy", "trio", "
 #: instruction sets that decide how fast matrix kernels are, as Linux names them
 _FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")
 
-_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+#: where Linux tells of the first core's frequency, and of all cores; macOS has neither
+FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+CPUINFO = Path("/proc/cpuinfo")
 
 
 def record() -> dict[str, object]:
@@ -38,20 +40,25 @@ def load() -> float:
 def _frequency() -> dict[str, object]:
     """What Linux tells of it; virtual machines often have no governor, and macOS tells nothing."""
     told: dict[str, object] = {}
-    with suppress(OSError):
-        told["governor"] = (_FREQUENCY / "scaling_governor").read_text().strip()
-    with suppress(OSError, ValueError):
-        told["most_mhz"] = round(int((_FREQUENCY / "cpuinfo_max_freq").read_text()) / 1000)
-    if mhz := _cpuinfo("cpu MHz"):
-        told["mhz"] = round(float(mhz))
+    if governor := _text(FREQUENCY / "scaling_governor").strip():
+        told["governor"] = governor
+    with suppress(ValueError):
+        told["most_mhz"] = round(int(_text(FREQUENCY / "cpuinfo_max_freq")) / 1000)
+    with suppress(ValueError, OverflowError):  # empty, or no number that a clock can have
+        told["mhz"] = round(float(_cpuinfo("cpu MHz")))
     return told
 
 
-def _cpuinfo(*keys: str) -> str:
+def _text(file: Path) -> str:
+    """What a file says; empty if it is not there, as on macOS, or cannot be read."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # macOS
+        return file.read_text(errors="replace")
+    except OSError:
         return ""
+
+
+def _cpuinfo(*keys: str) -> str:
+    lines = _text(CPUINFO).splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(keys)), "")
 
 
