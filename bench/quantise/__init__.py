@@ -50,7 +50,7 @@ def search(
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="half of the texts and rounds")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="half of the rounds")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="measure all of it anew")] = False,
     clip: Annotated[
         float, typer.Option(min=0.9, max=1, help="part of the values inside of a range; 1: all")
