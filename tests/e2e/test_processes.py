@@ -27,8 +27,6 @@ from wsproto_api import messages
 from wsproto_api.client import connect
 from wsproto_api.speak import WebSocketSpeak
 
-pytestmark = pytest.mark.alone
-
 LONG_TEXT = (
     "The weather is very nice today. The children were playing in the garden all day. "
     "Nobody knows what the future will bring."
@@ -37,16 +35,20 @@ LONG_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """What `make up` has started."""
+    """What `make up` has started, and where it answers; `ports` are its own."""
 
     running: Running
+    ports: list[int]
     engine: str
     player: str
     http: str
 
 
-def start(sink: str) -> Iterator[Up]:
-    engine, player, http = free_ports(3)
+def start(sink: str, engine: int | None = None) -> Iterator[Up]:
+    """All three; or player and HTTP endpoint for the engine on a port."""
+    player, http, *ours = ports = free_ports(2 if engine else 3)
+    programs = ["player", "http", *(["engine"] if ours else [])]
+    engine = engine or ours[0]
     folder = tempfile.TemporaryDirectory()  # one for each, as only one player may run in it
     settings: dict[str, object] = {
         "data_dir": folder.name,
@@ -56,14 +58,15 @@ def start(sink: str) -> Iterator[Up]:
         "http_port": http,
         "sink": sink,
     }
-    with folder, started("honcho", "start", "engine", "player", "http", **settings) as running:
+    with folder, started("honcho", "start", *programs, **settings) as running:
         up = Up(
             running,
+            ports,
             f"ws://127.0.0.1:{engine}",
             f"ws://127.0.0.1:{player}",
             f"http://127.0.0.1:{http}/v1",
         )
-        running.until(up.engine, up.player, up.http)
+        running.until(up.player, up.http, *([up.engine] if ours else []))
         yield up
 
 
@@ -198,6 +201,13 @@ async def test_no_log_line_holds_the_text(up: Up, text: str) -> None:
     assert not [line for line in up.running.told if "secret" in line]
 
 
+def test_ctrl_c_without_a_sound_device_is_a_clean_end(up: Up) -> None:
+    """CI has none: then the player says so and waits. The engine is that of the other tests."""
+    for others in start("portaudio", port_of(up.engine)):
+        assert_clean_end(others)
+    assert listening(port_of(up.engine))
+
+
 async def test_ctrl_c_while_the_model_works_is_a_clean_end(up: Up) -> None:
     """Of those that the other tests have used; so this comes last."""
     async with connect(up.engine, token=TOKEN) as (engine, _):
@@ -208,19 +218,16 @@ async def test_ctrl_c_while_the_model_works_is_a_clean_end(up: Up) -> None:
     assert any("engine.1 stopped (rc=0)" in line for line in up.running.told), up.running.told
 
 
-def test_ctrl_c_without_a_sound_device_is_a_clean_end() -> None:
-    """CI has none: then the player says so and waits."""
-    for up in start("portaudio"):
-        assert_clean_end(up)
-
-
 def assert_clean_end(up: Up) -> None:
     """Ctrl-C leaves no process and no port."""
-    ports = [int(url.split(":")[2].split("/")[0]) for url in (up.engine, up.player, up.http)]
-    assert all(map(listening, ports))
+    assert all(map(listening, up.ports))
     up.running.end(signal.SIGINT)
-    assert not [port for port in ports if listening(port)]
+    assert not [port for port in up.ports if listening(port)]
     told = up.running.told
     assert not [line for line in told if "terminate called" in line or "Traceback" in line]
     if sys.platform == "linux":
         assert up.running.left_behind() == []
+
+
+def port_of(url: str) -> int:
+    return int(url.rsplit(":", 1)[1])

@@ -11,8 +11,6 @@ import trio
 
 from tests.support.processes import PATIENCE_S, free_ports, started
 
-pytestmark = pytest.mark.alone
-
 TEXT = "The weather is very nice today."
 
 
