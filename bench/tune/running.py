@@ -322,6 +322,11 @@ def _report(
         f"{len(study.found)} trials, {len(possible)} of them possible, in {study.file}; measured "
         f"{_date(study.ground.measured_s)}."
     )
+    if not possible:
+        notes.append(
+            "Every trial has silence inside of a phrase, or more cuts or predicted sound than may be, "
+            "so none is possible: the plot has no Pareto front, only the settings of the table."
+        )
     if (load := float(str(before["load_1min"]))) > _BUSY:
         notes.append(
             f"The machine had other work (load {load:g}), so none of this is what it can do."

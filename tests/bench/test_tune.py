@@ -404,6 +404,29 @@ def test_from_measurement_to_file(file: Path, results: Path) -> None:
     assert {path.suffix for path in results.glob("tune-*")} == {".json", ".svg", ".png"}
 
 
+NONE_POSSIBLE = "* Every trial has silence inside of a phrase, or more cuts"
+
+
+@pytest.mark.parametrize("holes_ms", [0.0, 40.0])
+def test_a_plot_without_possible_trials_is_explained(
+    results: Path, monkeypatch: pytest.MonkeyPatch, holes_ms: float
+) -> None:
+    """As on a machine that is slower than speech, whose every trial has a hole."""
+
+    def outcome(*args: object) -> Outcome:
+        chosen = args[-1]
+        assert isinstance(chosen, dict)
+        return replace(planted(chosen | {"first_segment": 100}), mid_ms=holes_ms)
+
+    monkeypatch.setattr(running, "outcome", outcome)
+    done = tune("--trials", "4", "--no-verify")
+    assert done.exit_code == 0, done.output
+    told = next(results.glob("report-*.md")).read_text()
+    assert ("4 trials, 0 of them possible" in told) == bool(holes_ms)
+    assert (NONE_POSSIBLE in told) == bool(holes_ms)
+    assert "![tune](tune-" in told
+
+
 def test_what_real_engines_are_worse_with_is_not_written(
     file: Path, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
