@@ -229,16 +229,18 @@ def rows(race: Race, texts: Sequence[str]) -> list[Row]:
 
 
 def spread(race: Race, texts: Sequence[str]) -> list[Row]:
-    """The same rows for a table, each with the 95th percentiles or the worst beside its medians."""
+    """The same rows for a table: with 95th percentiles or the worst, and no tenths above 100 ms."""
     name = upper_name(race.rounds)
-    return [
-        {
+    made: list[Row] = []
+    for text, entry in _shown(race, texts):
+        row = {
             **_row(race, entry, text),
-            f"{name}_audible_ms": _of(upper, entry, text, _first_audible_ms, 1),
+            f"{name}_first_ms": _of(upper, entry, text, _first_audible_ms, 1),
             f"{name}_rtf": _of(upper, entry, text, _rtf, 3),
         }
-        for text, entry in _shown(race, texts)
-    ]
+        long = {k: round(v) for k, v in row.items() if k.endswith("_ms") and (v or 0) >= 100}
+        made.append(row | long)
+    return made
 
 
 def _shown(race: Race, texts: Sequence[str]) -> list[tuple[str, Entry]]:

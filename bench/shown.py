@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from bench import kept
 from bench.report import Report, Row, cell
 from engine.errors import SetupError
+
+#: columns of a table that is drawn without lines between them
+WIDE = 10
 
 
 def drawn(report: Report, stem: str) -> str | None:
@@ -40,7 +44,8 @@ def show(console: Console, name: str, about: str, report: Report) -> None:
 
 def table(rows: Sequence[Row], *, long_names: bool = False) -> Table:
     """The rows; if names are long they are what is broken, and nothing else."""
-    table = Table()
+    # What has no room in the usual 80 columns is cut off, and that would be numbers.
+    table = Table(box=box.SIMPLE_HEAD, padding=0) if len(rows[0]) >= WIDE else Table()
     for number, key in enumerate(rows[0]):
         table.add_column(key.replace("_", "\n"), no_wrap=(number == 0) != long_names)
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Mapping
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import trio
+from rich.console import Console
 
-from bench import engines, plot, race
+from bench import engines, plot, race, shown
 from bench.engines import FLOAT32, INT8, NAMES, OURS, PI, Field, Spec
 from bench.race import Entry
 from bench.scenarios import first_audio, throughput
@@ -132,17 +134,39 @@ async def test_rows_are_exactly_what_the_issue_asks_for() -> None:
 
 def test_tables_also_have_the_worst_or_what_is_worse_than_most() -> None:
     entry = Entry(Spec(OURS, ()), Ready({}, 1.0), a_run(9000))
-    for rounds, names in ((19, ("worst", 190)), (20, ("p95", 190)), (40, ("p95", 380))):
+    for rounds, name, upper_ms in ((19, "worst", 190), (20, "p95", 190), (40, "p95", 380)):
         entry.runs = {"text": [a_run(10 * n) for n in range(rounds, 0, -1)]}
         found = race.Race(rounds, {}, [entry])
         (row,), (longer,) = race.rows(found, ["text"]), race.spread(found, ["text"])
-        name, audible_ms = names
-        added = {f"{name}_audible_ms": audible_ms, f"{name}_rtf": audible_ms / 1000}
-        assert dict(longer) == {**row, **added}
         assert row["first_audible_ms"] == 5 * (rounds + 1)
+        added = {f"{name}_first_ms": upper_ms, f"{name}_rtf": upper_ms / 1000}
+        assert dict(longer) == {**row, **added}
     entry.runs = {"text": [a_run(None)]}
     (longer,) = race.spread(race.Race(1, {}, [entry]), ["text"])
-    assert (longer["first_audible_ms"], longer["worst_audible_ms"]) == (None, None)
+    assert (longer["first_audible_ms"], longer["worst_first_ms"]) == (None, None)
+
+
+def test_a_table_of_a_race_has_room_in_a_terminal() -> None:
+    entry = Entry(Spec(INT8, ()), Ready({}, 1.0), a_run(9000))
+    entry.runs = {"text": [a_run(1234.56), a_run(99.94), a_run(1234.56)]}
+    console = Console(width=80, file=io.StringIO())
+    console.print(shown.table(race.spread(race.Race(3, {}, [entry]), ["text"])))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert text.split()[-11:] == [
+        INT8,
+        "4",
+        "no",
+        "5",
+        "1235",
+        "0",
+        "1.235",
+        "600",
+        "–",
+        "1235",
+        "1.235",
+    ]
 
 
 async def test_a_cache_that_was_not_hit_is_no_cached_row() -> None:
