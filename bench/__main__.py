@@ -12,7 +12,7 @@ import pkgutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -89,9 +89,10 @@ def measure(
         chosen = _checked(names or NAMES, json_file, plot_file)
         process.set_up_logging(config.load({"log_level": "error"}).settings)
         about = machine.record()
+        whole = not names and not options.engines
         # Memory first: what others have loaded into this process would be counted.
         chosen = sorted(chosen, key=lambda name: name != "memory")
-        finished = [_finished(console, run, name, options) for name in chosen]
+        finished = [_finished(console, run, name, options, whole) for name in chosen]
         report = finished[0].report
         if json_file is not None and report is not None:
             kept.write(json_file, report.document)
@@ -114,30 +115,53 @@ def compare(
 ) -> None:
     """Compares the ratios of two runs: A, B, and B by A; lower is better."""
     with _told():
-        rows = ratios.compared(kept.read(one).ratios, kept.read(other).ratios)
+        found = kept.read(one), kept.read(other)
+        rows = ratios.compared(found[0].ratios, found[1].ratios)
         if not rows:
             raise InvalidRequest(f"{one} and {other} have no ratio in common.")
+        if found[0].quick != found[1].quick:
+            _warn(
+                "One run is quick and the other is not: they measure other texts, so ratios differ."
+            )
         Console().print(shown.table(rows, long_names=True))
 
 
 @app.command()
 def check(
-    run: Annotated[str, typer.Argument(help="a file of numbers, or the time of a run; last")] = "",
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="files of numbers, or times of runs; the last run")
+    ] = None,
 ) -> None:
-    """Compares a run's ratios with the baseline; exits with 1 if one has become worse."""
+    """Compares ratios with the baseline; exits with 1 if one is worse in all of the runs.
+
+    So it does if a run of everything lacks one that is watched.
+    """
     with _told():
-        known, found = kept.baseline(), kept.read(run) if run else kept.latest()
-        if known.quick != found.quick:
-            which = "quick runs" if known.quick else "full runs"
-            raise InvalidRequest(f"The baseline is of {which}, and {found.name} is none.")
-        watched = {name: known.ratios[name] for name in known.ratios if name in found.ratios}
+        known = kept.baseline()
+        found = [kept.read(run) for run in runs or ()] or [kept.latest(NAMES)]
+        for one in found:
+            if known.quick != one.quick:
+                which = "quick runs" if known.quick else "full runs"
+                raise InvalidRequest(f"The baseline is of {which}, and {one.name} is none.")
+        names = ", ".join(one.name for one in found)
+        measured = {name for one in found for name in one.ratios}
+        watched = {name: known.ratios[name] for name in known.ratios if name in measured}
         if not watched:
-            raise InvalidRequest(f"{found.name} has no ratio that the baseline knows.")
-        worse = list(ratios.regressions(found.ratios, watched))
+            raise InvalidRequest(f"{names} has no ratio that the baseline knows.")
+        here, there = {_features(one.machine) for one in found}, _features(known.machine)
+        if others := sorted(here - {there}):
+            _warn(
+                f"The baseline's processor has {there}, and this one {'; '.join(others)}: "
+                "ratios by int8 may differ by that alone."
+            )
+        missing = sorted(known.ratios.keys() - measured)
+        if missing:
+            _warn(f"Watched and not in {names}: {'; '.join(_shortened(missing, measured))}.")
+        worse = list(ratios.regressions([one.ratios for one in found], watched))
         for sentence in worse:
-            print(sentence, file=sys.stderr)
-        print(f"{found.name}: {len(watched) - len(worse)} of {len(watched)} ratios as they were.")
-        if worse:
+            _warn(sentence)
+        print(f"{names}: {len(watched) - len(worse)} of {len(watched)} ratios as they were.")
+        if worse or (missing and any(one.whole for one in found)):
             sys.exit(1)
 
 
@@ -167,6 +191,25 @@ def baseline(
         print(f"{len(made.known)} ratios: {kept.shown(kept.BASELINE)}")
 
 
+def _warn(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+def _features(machine: Mapping[str, object]) -> str:
+    return str(machine.get("cpu_features") or "no known features")
+
+
+def _shortened(missing: Iterable[str], measured: Iterable[str]) -> list[str]:
+    """Names of ratios; scenarios of which nothing was measured are named instead of theirs."""
+    there = {_scenario(name) for name in measured}
+    short = (name if _scenario(name) in there else _scenario(name) for name in missing)
+    return list(dict.fromkeys(short))
+
+
+def _scenario(ratio: str) -> str:
+    return ratio.partition(": ")[0]
+
+
 def _checked(names: list[str], json_file: Path | None, plot_file: Path | None) -> list[str]:
     if unknown := sorted(set(names) - set(NAMES)):
         raise InvalidRequest(f"There is no scenario {unknown[0]!r}; there are {', '.join(NAMES)}.")
@@ -178,7 +221,7 @@ def _checked(names: list[str], json_file: Path | None, plot_file: Path | None) -
     return names
 
 
-def _finished(console: Console, run: str, name: str, options: Options) -> Finished:
+def _finished(console: Console, run: str, name: str, options: Options, whole: bool) -> Finished:
     """Runs a scenario, shows what it found and keeps it; a failure is only told."""
     before, began_s, about = machine.record(), time.monotonic(), ""
     try:
@@ -203,12 +246,13 @@ def _finished(console: Console, run: str, name: str, options: Options) -> Finish
             **report.document,
             "notes": list(report.notes),
             **report.raw,
-            "ratios": {what: list(values) for what, values in report.ratios.items()},
+            "ratios": {what: list(values) for what, values in report.ratios.items() if values},
             "machine": {**report.document.get("machine", {}), **before},
             "load_after": machine.load(),
             "seed": options.seed,
             "rounds": options.rounds,
             "quick": options.quick,
+            "whole": whole,
             "took_s": round(took_s, 1),
         },
     )

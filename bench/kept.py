@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -41,6 +42,21 @@ class Provenance(msgspec.Struct, frozen=True):
     quick: bool
 
 
+#: of one ratio; a round may have nothing of what there should be little of
+_Rounds = Annotated[
+    list[Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]], msgspec.Meta(min_length=1)
+]
+
+
+class _File(msgspec.Struct, frozen=True):
+    """What is read of a scenario's file; there is more in it."""
+
+    ratios: dict[str, _Rounds] = {}
+    machine: dict[str, Any] = {}
+    quick: bool = False
+    whole: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A run, or one scenario of it.
@@ -50,12 +66,14 @@ class Kept:
         ratios: of all scenarios; names begin with the scenario's.
         machine: what it was measured on.
         quick: whether it was quick.
+        whole: whether all scenarios were asked for, of all engines.
     """
 
     name: str
     ratios: Ratios
     machine: Mapping[str, Any]
     quick: bool
+    whole: bool
 
 
 def new_run() -> str:
@@ -92,34 +110,31 @@ def read(name: str) -> Kept:
     """A run by its time, or one file.
 
     Raises:
-        InvalidRequest: there is nothing of that name, or nothing to compare in it.
+        InvalidRequest: there is nothing of that name, nothing to compare in it, or it is damaged.
     """
     file = Path(name)
-    files = [file] if file.is_file() else sorted(FOLDER.glob(f"*-{name}.json"))
+    alone = file.is_file()
+    files = [file] if alone else _files(name)
     if not files:
         raise InvalidRequest(f"There is neither a file {name} nor a run of that time.")
-    documents = {found: _document(found) for found in files}
-    ratios = {
-        f"{_scenario(found)}: {what}": values
-        for found, document in documents.items()
-        for what, values in document.get("ratios", {}).items()
-    }
-    if not ratios:
+    found = _kept(name, files)
+    if not found.ratios:
         raise InvalidRequest(f"There are no ratios in {name}; it may be from an older version.")
-    first = next(iter(documents.values()))
-    return Kept(name, ratios, first.get("machine", {}), bool(first.get("quick")))
+    return replace(found, whole=False) if alone else found
 
 
-def latest() -> Kept:
-    """The run that began last.
+def latest(scenarios: Collection[str]) -> Kept:
+    """The last run of any of these scenarios that has ratios; other programs keep numbers too.
 
     Raises:
-        InvalidRequest: there is none, or nothing to compare in it.
+        InvalidRequest: there is none, or it is damaged.
     """
-    runs = [found["run"] for file in FOLDER.glob("*.json") if (found := _NAME.match(file.name))]
-    if not runs:
-        raise InvalidRequest("Nothing has been measured yet; make bench measures everything.")
-    return read(max(runs))
+    names = filter(None, (_NAME.fullmatch(file.stem) for file in FOLDER.glob("*.json")))
+    runs = {found["run"] for found in names if found["scenario"] in scenarios}
+    for run in sorted(runs, reverse=True):
+        if (found := _kept(run, _files(run))).ratios:
+            return found
+    raise InvalidRequest("Nothing has been measured yet; make bench measures everything.")
 
 
 def baseline() -> Provenance:
@@ -136,12 +151,28 @@ def baseline() -> Provenance:
         raise SetupError(f"{shown(BASELINE)} cannot be read: {error}.") from None
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _files(run: str) -> list[Path]:
+    return sorted(file for file in FOLDER.glob("*.json") if file.stem.endswith(f"-{run}"))
+
+
+def _kept(name: str, files: Sequence[Path]) -> Kept:
+    documents = {file: _document(file) for file in files}
+    ratios = {
+        f"{_scenario(file)}: {what}": values
+        for file, document in documents.items()
+        for what, values in document.ratios.items()
+    }
+    first = next(iter(documents.values()))
+    return Kept(name, ratios, first.machine, first.quick, first.whole)
+
+
+def _document(file: Path) -> _File:
     try:
-        document = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+        # What is no number may be anywhere in it, but not in a ratio.
+        document = json.loads(file.read_text(), parse_constant=lambda _: None)
+        return msgspec.convert(document, _File)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise InvalidRequest(f"{file} cannot be read: {error}.") from None
-    return document if isinstance(document, dict) else {}
 
 
 def _scenario(file: Path) -> str:

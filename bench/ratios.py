@@ -12,6 +12,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -22,7 +23,9 @@ Ratios = Mapping[str, Sequence[float]]
 
 #: what a ratio may grow by before it is looked at, at least and at most: what scatters more than
 #: that between runs of the same code is no measure of anything
-LEAST, MOST = 0.05, 0.15
+LEAST, MOST = 0.10, 0.15
+#: at least, of what was the same in all runs to the last digit: no clock was asked
+EXACT = 0.05
 #: how many times the scatter between honest runs that is
 SCATTERS = 3
 #: chance that a growth is none; with fewer rounds than this, all must have grown
@@ -39,8 +42,8 @@ class Known(msgspec.Struct, frozen=True):
         tolerance: what it may be more, as a part of it.
     """
 
-    ratio: float
-    tolerance: float
+    ratio: Annotated[float, msgspec.Meta(gt=0)]
+    tolerance: Annotated[float, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,15 @@ def baseline(runs: Sequence[Ratios]) -> Baseline:
 
     Args:
         runs: at least two, or nothing is known of how they scatter; a ratio that is not in all of
-            them is left out.
+            them, or is nothing in one, is left out: from nothing all growth is infinite.
     """
     known, unfit = {}, {}
     for name in sorted(set.intersection(*(set(run) for run in runs))):
         medians = [statistics.median(run[name]) for run in runs]
-        tolerance = max(LEAST, SCATTERS * scatter(medians))
+        if min(medians) <= 0:
+            continue
+        least = EXACT if len(set(medians)) == 1 else LEAST
+        tolerance = max(least, SCATTERS * scatter(medians))
         if tolerance > MOST:
             unfit[name] = tolerance
         else:
@@ -88,10 +94,14 @@ def scatter(values: Sequence[float]) -> float:
 
 
 def is_worse(values: Sequence[float], known: Known) -> bool:
-    """Whether a ratio has grown: its median beyond the tolerance, and not by a few wild rounds."""
+    """Whether a ratio has grown: its median beyond the tolerance, and not by a few wild rounds.
+
+    A round has grown if it is beyond half of the tolerance: of three honest ones all lie above what
+    was usual one time in eight.
+    """
     if statistics.median(values) <= known.ratio * (1 + known.tolerance):
         return False
-    grown = sum(value > known.ratio for value in values)
+    grown = sum(value > known.ratio * (1 + known.tolerance / 2) for value in values)
     return grown == len(values) if len(values) < FEW else by_chance(grown, len(values)) <= CHANCE
 
 
@@ -110,11 +120,12 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[out], ordered[-1 - out]
 
 
-def regressions(found: Ratios, watched: Mapping[str, Known]) -> Iterator[str]:
-    """A sentence for each ratio that has become worse."""
+def regressions(runs: Sequence[Ratios], watched: Mapping[str, Known]) -> Iterator[str]:
+    """A sentence for each ratio that has become worse, in each of the runs that have it."""
     for name, known in watched.items():
-        if name in found and is_worse(found[name], known):
-            now = statistics.median(found[name])
+        found = [run[name] for run in runs if name in run]
+        if found and all(is_worse(values, known) for values in found):
+            now = statistics.median(value for values in found for value in values)
             yield (
                 f"{name} is {now:.3g} and was {known.ratio:.3g}: {now / known.ratio - 1:.0%} more, "
                 f"and {known.tolerance:.0%} is usual."
@@ -122,7 +133,7 @@ def regressions(found: Ratios, watched: Mapping[str, Known]) -> Iterator[str]:
 
 
 def compared(one: Ratios, other: Ratios) -> list[Row]:
-    """A row for each ratio that both runs have: `change` is the other's by the one's."""
+    """A row for each ratio that both runs have: `change` is the other's by the one's, if that is any."""
     rows: list[Row] = []
     for name in one:
         if name not in other:
@@ -140,7 +151,7 @@ def compared(one: Ratios, other: Ratios) -> list[Row]:
                 "ratio": name,
                 "a": float(f"{before:.3g}"),
                 "b": float(f"{after:.3g}"),
-                "change": float(f"{after / before:.3g}"),
+                "change": float(f"{after / before:.3g}") if before else None,
                 "b is": verdict,
             }
         )
