@@ -14,7 +14,7 @@ from tests.conftest import Manner, turn
 BESIDE = {(Manner.BUSY, Manner.BUSY), (Manner.IN_TIME, Manner.IN_TIME)}
 
 
-@pytest.mark.parametrize(("first", "second"), product(Manner, Manner))
+@pytest.mark.parametrize(("first", "second"), list(product(Manner, Manner)))
 def test_who_runs_beside_whom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Manner, second: Manner
 ) -> None:
