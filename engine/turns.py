@@ -100,9 +100,9 @@ class Turns:
         self._hand_on_soon()
 
     def _hand_on_soon(self) -> None:
-        if not self._passes_left:
+        if not self._passes_left:  # else those who come meanwhile would put it off, again and again
+            self._passes_left = _PASSES
             trio.lowlevel.current_trio_token().run_sync_soon(self._hand_on)
-        self._passes_left = _PASSES
 
     def _hand_on(self) -> None:
         self._passes_left -= 1

@@ -74,6 +74,18 @@ def speed(text: str) -> Change:
     return Change((sign or 1) * amount, bool(sign), MIN_SPEED, MAX_SPEED)
 
 
+def own_speed(text: str) -> float:
+    """The speed of one text: "1.25".
+
+    Raises:
+        InvalidRequest: it is none, or nothing can be spoken with it.
+    """
+    change = None if text[:1] in ("+", "-") else speed(text)
+    if change is None:
+        raise InvalidRequest(f"The speed of a text is from {MIN_SPEED:g} to {MAX_SPEED:g}.")
+    return change.amount
+
+
 def place(text: str) -> PlayerSeek:
     """A place in what is spoken: "30" (seconds), "1:30" or "50%"; "+5" and "-5" from where it is.
 

@@ -120,7 +120,7 @@ def say_command(
     text: Annotated[list[str], typer.Argument(help="what to say; - reads a pipe as it comes")],
     voice: Voice = None,
     lang: Annotated[str | None, typer.Option(help="such as en-us; default: the voice's")] = None,
-    speed: Annotated[float | None, typer.Option(help="0.25 to 4")] = None,
+    speed: Annotated[str | None, typer.Option(help="0.25 to 4")] = None,
     queue: Annotated[bool, typer.Option("--queue", help="after what is spoken now")] = False,
     toggle: Annotated[
         bool, typer.Option("--toggle", help="stop if something is spoken, else say it")
@@ -129,7 +129,8 @@ def say_command(
 ) -> None:
     """Speak a text, instead of what is spoken now."""
     mode: messages.PlayerMode = "toggle" if toggle else "queue" if queue else "replace"
-    manner = Manner(voice, lang, speed, mode)
+    spoken = _typed(amounts.own_speed, speed) if speed is not None else None
+    manner = Manner(voice, lang, spoken, mode)
     if text == ["-"]:
         _run(partial(commands.say_pipe, manner=manner))
     _run(partial(commands.say, text=" ".join(text), manner=manner, wait=wait))

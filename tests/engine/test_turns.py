@@ -357,6 +357,26 @@ async def test_who_hands_on_what_it_made_is_not_overtaken_by_what_is_less_urgent
     assert order == ["window", "window", "window", "pass"]
 
 
+async def test_who_asks_and_goes_again_and_again_holds_nobody_up() -> None:
+    """Each of them might have been the most urgent."""
+    turns, passes = Turns(), 0
+    async with trio.open_nursery() as nursery:
+
+        async def ask_and_go() -> None:
+            nonlocal passes
+            while True:
+                with trio.CancelScope() as scope:
+                    scope.cancel()
+                    async with turns.turn(deadline_s=9.0):
+                        pass
+                passes += 1
+
+        nursery.start_soon(ask_and_go)
+        async with turns.turn(deadline_s=0.0):
+            assert passes < 50
+        nursery.cancel_scope.cancel()
+
+
 async def test_cancelled_while_waiting_is_never_run() -> None:
     turns, busy = Turns(), Busy()
     gone, stays = Call(busy, "gone"), Call(busy, "stays")

@@ -520,7 +520,8 @@ def test_what_a_command_line_runs(
 @pytest.mark.parametrize(
     "words",
     [
-        "say", "say --loud Hello", "say --speed fast x", "sing", "pause now", "stop now", "stop 0",
+        "say", "say --loud Hello", "say --speed fast x", "say --speed nan x", "say --speed inf x",
+        "say --speed 5 x", "say --speed +1 x", "sing", "pause now", "stop now", "stop 0",
         "stop 99999999999999999999", "skip 0", "skip -1", "skip 1001", "skip x", "back -1",
         "skip --items", "seek", "seek half", "seek --to 3", "seek 3 4", "seek 101%", "volume 50",
         "volume loud", "volume --up", "speed", "speed 5", "speed 50%", "voice", "device a b",

@@ -18,6 +18,8 @@ from engine.audio import SAMPLE_BYTES, ms_to_samples
 from engine.config import Settings
 from engine.errors import NotReady, StreamCancelled, TextTooLong
 from engine.request import LiveRequest, SpeechRequest, Stream
+from playerd.player import Player
+from playerd.playout import Playout
 from tests.playerd.playing import Client, Crashing, Gate, Listening, playing
 from tests.support.reading import hear
 from tests.support.tone import WORD_MS, ToneVoice
@@ -88,6 +90,54 @@ async def test_a_pause_loses_nothing_and_repeats_nothing(
         assert trio.current_time() - began == pytest.approx(10 + 3.3, abs=0.01)
     assert client.states() == ["buffering", "playing", "paused", "playing"]
     assert is_whole(bytes(sink.pcm), await pcm_of(LONG), state.position_ms)
+
+
+class Fading(Listening):
+    """Fades out when it is stopped, as devices do."""
+
+    async def stop(self, *, cut: bool = False) -> int:
+        heard = await super().stop(cut=cut)
+        self.fade_samples = ms_to_samples(5)
+        return heard
+
+
+async def test_what_was_fading_at_a_pause_is_heard_again(
+    settings: Settings, autojump_clock: MockClock
+) -> None:
+    sink = Fading()
+    async with playing(settings, sink=sink) as player, player.client() as client:
+        item = await client.speak(LONG)
+        await trio.sleep(0.4)
+        await client.do(messages.PlayerPause())
+        paused = len(sink.pcm)
+        await client.do(messages.PlayerResume())
+        assert (await client.done(item)).outcome == "finished"
+    whole, fade = await pcm_of(LONG), ms_to_samples(5) * SAMPLE_BYTES
+    assert bytes(sink.pcm[:paused]) == whole[:paused]
+    assert bytes(sink.pcm[paused + fade :]) == whole[paused:], "less the fade of what begins anew"
+    assert len(sink.pcm) == len(whole) + fade
+
+
+class Deep(Listening):
+    """Takes 200 ms at once, and a block."""
+
+    depth_ms = 200.0
+
+
+async def test_the_playout_knows_what_the_device_takes_at_once(
+    settings: Settings, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Playout] = []
+    makes = Player._playout
+
+    def make(player: Player, request: SpeechRequest | LiveRequest) -> Playout:
+        made.append(makes(player, request))
+        return made[-1]
+
+    monkeypatch.setattr(Player, "_playout", make)
+    async with playing(settings, sink=Deep()) as player, player.client() as client:
+        await client.done(await client.speak(LONG))
+    assert [playout.gulp_samples for playout in made] == [ms_to_samples(220)]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import math
 import random
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import pairwise
@@ -58,6 +59,8 @@ MINUTES = 5
 #: memory may grow by so much from the first quarter of the rest to the last, in MB
 GROWTH_MB = 4.0
 QUARTERS = 4
+#: how often the player is asked, and how far what the machine did is from what came of it at most
+LOOK_S, EXCUSE_S = 1.0, 0.3
 
 
 def article(seed: int) -> list[str]:
@@ -134,8 +137,9 @@ async def test_half_an_hour_at_one_sitting(
                 said_s += len(paragraph.split()) * WORD_MS / 1000
                 await client.do(messages.PlayerAppend(item=item, text=paragraph))
             await trio.sleep(1)
-            gc.collect()
-            sizes_mb[heard_s] = resident_mb("self")
+            if heard_s >= SETTLED_S:  # it takes most of the time of all this
+                gc.collect()
+                sizes_mb[heard_s] = resident_mb("self")
             client.heard.clear()
         await client.do(messages.PlayerEnd(item=item))
         done = await client.done(item)
@@ -170,6 +174,7 @@ async def test_five_real_minutes(rig: Rig, real_engine: Engine, tmp_path: Path) 
     heard_s = taken_s = 0.0
     sizes_mb: dict[float, float] = {}
     rtfs: list[float] = []
+    waits_s: list[float] = []  # when it was seen that the listener had to wait
     text = iter(article(2))
 
     async with (
@@ -189,17 +194,19 @@ async def test_five_real_minutes(rig: Rig, real_engine: Engine, tmp_path: Path) 
                     paragraph = next(text)
                     said_s += len(paragraph.split()) * 0.3
                     await client.do(messages.PlayerAppend(item=item, text=paragraph))
-                await trio.sleep(1)
+                await trio.sleep(LOOK_S)
                 state = await client.status()
                 heard_s = state.position_ms / 1000
                 taken_s = heard_s + state.buffered_ms / 1000
                 sizes_mb[heard_s] = resident_mb(program.process.pid)
                 rtfs += [state.rtf] if state.rtf is not None else []
+                waits_s += [time.monotonic()] * (state.underruns - len(waits_s))
                 client.heard.clear()
             await client.do(messages.PlayerEnd(item=item))
             taken_s = math.inf
             done = await client.done(item)
             underruns = (await client.status()).underruns
+            waits_s += [time.monotonic()] * (underruns - len(waits_s))
         (stream,) = follower.streams.values()
         assert await program.end() == 0
     assert no_traceback(program)
@@ -222,4 +229,7 @@ async def test_five_real_minutes(rig: Rig, real_engine: Engine, tmp_path: Path) 
         f"woken {late.times} times too late, by {late.worst_s * 1000:.0f} ms at most"
     )
     assert inside <= underruns + late.times, "nobody told of it"
-    assert underruns <= late.times or rtf > RTF
+    # Excused is what was found when the machine kept this process waiting too.
+    found_s = LOOK_S + EXCUSE_S
+    ours = [at_s for at_s in waits_s if not any(0 <= at_s - s <= found_s for s in late.at_s)]
+    assert not ours or rtf > RTF

@@ -25,11 +25,12 @@ class Lateness:
 
     Attributes:
         times: how often by `LATE_S` or more.
+        at_s: when, in seconds of `time.monotonic`.
         worst_s: by how much at most.
     """
 
     def __init__(self) -> None:
-        self.times = 0
+        self.at_s: list[float] = []
         self.worst_s = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -54,9 +55,14 @@ class Lateness:
             self.woken(now_s - began_s - _TICK_S)
             began_s = now_s
 
+    @property
+    def times(self) -> int:
+        return len(self.at_s)
+
     def woken(self, late_s: float) -> None:
         """It was woken so late."""
-        self.times += late_s >= LATE_S
+        if late_s >= LATE_S:
+            self.at_s.append(time.monotonic())
         self.worst_s = max(self.worst_s, late_s)
 
 
