@@ -23,7 +23,7 @@ from engine.request import Frame, SpeechRequest
 from engine.selfbench import arithmetic_s
 from engine.service import KokoroService
 
-UTTERANCES, QUICK_UTTERANCES = 1000, 100
+UTTERANCES, QUICK_UTTERANCES = 1000, 50
 WORDS, QUICK_WORDS = (1, 3, 6, 12, 20, 40), (1, 3, 6)
 #: utterances from one probe to the next
 PROBED = 10

@@ -92,7 +92,14 @@ async def run(options: Options) -> Report:
 
 def _spec(name: str, options: Options, trouble: str | None = None, **flags: object) -> Spec:
     threads = options.threads or os.cpu_count() or 1
-    told = {"threads": threads, "provider": "cpu", "cache_mb": 0, "log_level": "error", **flags}
+    told = {
+        "threads": threads,
+        "provider": "cpu",
+        "precision": "float32",
+        "cache_mb": 0,
+        "log_level": "error",
+        **flags,
+    }
     return Spec(name, engines.worker(sys.executable, "ours", flags=told, trouble=trouble))
 
 

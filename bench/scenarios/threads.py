@@ -85,7 +85,7 @@ def turns(cores: int, *, quick: bool) -> list[Turn]:
         lanes = (usual, two_lanes(cores))
         streams = QUICK_STREAMS if quick else STREAMS
         made += [Turn(kind, Ask(streams=number)) for number in streams for kind in lanes]
-        lengths = LENGTHS[1::2] if quick else LENGTHS
+        lengths = () if quick else LENGTHS
         made += [
             Turn(kind, Ask(phonemes=phonemes, columns=columns))
             for phonemes, columns in lengths
