@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 from engine import service
 from engine.__main__ import main
@@ -22,6 +23,35 @@ from engine.service import KokoroService
 from tests.support.access import TOKEN
 from tests.support.processes import run_module
 from tests.support.transcribe import transcribe, word_errors
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """`python -m engine` in this process, which has loaded already what it needs."""
+
+    def run(*args: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["engine", *args])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            typer.run(main)
+        assert isinstance(left.value.code, int)
+        return subprocess.CompletedProcess(args, left.value.code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def say(here: Command, real_service: KokoroService, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The same, with the engine that is there."""
+
+    async def load(*_: object, **__: object) -> KokoroService:
+        return real_service
+
+    monkeypatch.setattr(service, "load", load)
+    return here
 
 
 def one_sentence(done: subprocess.CompletedProcess[str], *says: str) -> None:
@@ -48,32 +78,11 @@ def test_say_writes_speech_that_can_be_heard(tmp_path: Path, real_assets: Assets
     assert errors <= 1
 
 
-@pytest.fixture
-def say(
-    real_service: KokoroService, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
-    """The command in this process, with the engine that is there: its exit code and complaints."""
-
-    async def load(*_: object, **__: object) -> KokoroService:
-        return real_service
-
-    monkeypatch.setattr(service, "load", load)
-
-    def run(*words: str, out: Path, text: str = "") -> tuple[int, str]:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        with pytest.raises(SystemExit) as left:
-            main([*words], out)
-        assert isinstance(left.value.code, int)
-        return left.value.code, capfd.readouterr().err
-
-    return run
-
-
-def test_say_reads_standard_input(say: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+def test_say_reads_standard_input(say: Command, tmp_path: Path) -> None:
     out = tmp_path / "x.wav"
-    code, told = say(out=out, text="The weather is nice. Zorgblatter grimpf.\n")
-    assert code == 0, told
-    assert len(told.strip().splitlines()) == 1, told  # not of words in no dictionary
+    done = say("-o", str(out), text="The weather is nice. Zorgblatter grimpf.\n")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr  # not of words in no dictionary
     with wave.open(str(out)) as file:
         assert "weather is nice" in transcribe(from_pcm(file.readframes(file.getnframes())))
 
@@ -100,13 +109,11 @@ def test_say_without_its_device_offers_a_file() -> None:
     one_sentence(done, "'no such device' cannot be used", "-o FILE.wav")
 
 
-def test_say_with_nothing_to_speak_is_a_failure(
-    say: Callable[..., tuple[int, str]], tmp_path: Path
-) -> None:
+def test_say_with_nothing_to_speak_is_a_failure(say: Command, tmp_path: Path) -> None:
     out = tmp_path / "x.wav"
-    code, told = say("…?!", out=out)
-    assert code == 1
-    assert told.endswith("The text holds nothing that can be spoken.\n")
+    done = say("…?!", "-o", str(out))
+    assert done.returncode == 1
+    assert done.stderr.endswith("The text holds nothing that can be spoken.\n")
     assert not out.exists()
 
 
@@ -177,8 +184,8 @@ def test_explain_tells_what_would_be_spoken() -> None:
     assert set(told["timings_ms"]) == {"load", "read"}
 
 
-def test_explain_reads_standard_input_and_the_languages_of_voices() -> None:
-    done = run_module("engine", "--explain", "-", "--voice", "ef_dora", text="Hola, 5 gatos.")
+def test_explain_reads_standard_input_and_the_languages_of_voices(here: Command) -> None:
+    done = here("--explain", "-", "--voice", "ef_dora", text="Hola, 5 gatos.")
     (segment,) = json.loads(done.stdout)["segments"]
     assert segment["spoken"] == "Hola cinco gatos"
 
@@ -195,31 +202,31 @@ def test_explain_reads_standard_input_and_the_languages_of_voices() -> None:
         (["Hi.", "--pause-scale", "9"], "from 0 to 5"),
     ],
 )
-def test_explain_refuses_in_one_sentence(args: list[str], says: str) -> None:
-    one_sentence(run_module("engine", "--explain", *args), says)
+def test_explain_refuses_in_one_sentence(here: Command, args: list[str], says: str) -> None:
+    one_sentence(here("--explain", *args), says)
 
 
 @pytest.mark.parametrize("text", ["", "..."])
-def test_explain_tells_that_there_is_nothing_to_speak(text: str) -> None:
-    told = json.loads(run_module("engine", "--explain", text).stdout)
+def test_explain_tells_that_there_is_nothing_to_speak(here: Command, text: str) -> None:
+    told = json.loads(here("--explain", text).stdout)
     assert told["segments"] == []
     (warning,) = told["warnings"]
     assert (warning["code"], warning["char_end"]) == ("nothing_to_speak", len(text))
 
 
-def test_explain_takes_a_text_that_begins_with_a_dash() -> None:
-    told = json.loads(run_module("engine", "--explain", "- one\n- two").stdout)
+def test_explain_takes_a_text_that_begins_with_a_dash(here: Command) -> None:
+    told = json.loads(here("--explain", "- one\n- two").stdout)
     assert [segment["spoken"] for segment in told["segments"]] == ["one", "two"]
 
 
-def test_explain_takes_the_options_of_a_request() -> None:
-    done = run_module("engine", "--explain", "*5* 😀", "--no-normalize", "--emoji", "name")
+def test_explain_takes_the_options_of_a_request(here: Command) -> None:
+    done = here("--explain", "*5* 😀", "--no-normalize", "--emoji", "name")
     (segment,) = json.loads(done.stdout)["segments"]
     assert segment["spoken"] == "5 grinning face"
 
 
-def test_a_voice_of_another_language_is_told() -> None:
-    done = run_module("engine", "--explain", "Hi.", "--voice", "ef_dora", "--lang", "en-gb")
+def test_a_voice_of_another_language_is_told(here: Command) -> None:
+    done = here("--explain", "Hi.", "--voice", "ef_dora", "--lang", "en-gb")
     (warning,) = json.loads(done.stdout)["warnings"]
     assert warning["code"] == "voice_language"
     assert "speaks Spanish" in warning["message"]

@@ -97,7 +97,9 @@ class Engine:
 
     def start(self) -> None:
         """Starts it, anew too, and waits until it is ready."""
-        self._running = self._stack.enter_context(started("wsproto_api", engine_port=self.port))
+        # All cores, as nothing runs beside it.
+        engine = started("wsproto_api", engine_port=self.port, threads=0)
+        self._running = self._stack.enter_context(engine)
         self._running.until(self.url)
 
     def end(self, number: signal.Signals) -> None:

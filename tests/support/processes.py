@@ -50,9 +50,14 @@ def free_ports(count: int) -> list[int]:
 
 
 def environment(**settings: object) -> dict[str, str]:
-    """This environment with our interpreter first, and settings as KOKORO_LIVE_… variables."""
+    """This environment with our interpreter first, and settings as KOKORO_LIVE_… variables.
+
+    An engine has one thread where there is a process of tests for every core, unless it is told.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     settings = {"token": TOKEN, "data_dir": DATA_DIR, **settings}  # not this machine's own
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        settings = {"threads": 1, **settings}
     told = {f"KOKORO_LIVE_{name.upper()}": str(value) for name, value in settings.items()}
     return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **told}
 
