@@ -87,7 +87,7 @@ class Lab:
         clip: part of the values of a channel, in the utterance where it is loudest, that its range
             holds.
         balance: see `integers.convolutions`.
-        quick: half of the texts and of the rounds.
+        quick: half of the rounds.
         tell: shows what is being done.
     """
 
