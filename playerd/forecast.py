@@ -16,13 +16,17 @@ from engine.audio import SAMPLE_RATE
 from engine.request import Boundary, Frame, SegmentDone, SegmentStart
 
 from . import outline
-from .jitter import Jitter
+from .jitter import LEAST_MS, Jitter
 
 #: the pace before anything is known: seconds for a segment, and for a second of it
 _OVERHEAD_S, _RTF = 0.03, 0.5
-#: and the sag: what the first streams of an engine have that decodes in windows (0.03-0.08 learned
-#: later); with half of it they begin a tenth of a second sooner, and with one thread have twice as many holes
-_SAG = 0.1
+#: and the sag of an engine that decodes in windows; with 0.12 players that know nothing begin 0.05 s
+#: sooner, and with one thread have more holes
+_SAG = 0.15
+#: how many of its standard deviations to add
+_SAG_SURE = 0.5
+#: what a device takes before it makes a sound
+_GULP_S = LEAST_MS / 1000
 #: what a new segment counts, once there were some; the first ones count more
 _GAIN = 0.1
 _DOUBT, _LEAST_DOUBT = 0.25, 0.05
@@ -67,15 +71,14 @@ class Pace:
     Attributes:
         doubt: standard deviation of the logarithm of (actual / expected).
         spread: part of a segment's time during which it comes: 0 if all at its end, 1 if evenly.
-        sag: by how much of a segment's time the latest of its audio comes later than it is played
-            by someone who had nothing in hand and began with its first frame.
     """
 
     def __init__(self) -> None:
         self.doubt = _DOUBT
         self.spread = 1.0
-        self.sag = _SAG
         self._sags = 0
+        self._sag = 0.0
+        self._sag_doubt = 0.0
         self._factor = 0.0  # logarithm
         self._count = 0
 
@@ -107,7 +110,20 @@ class Pace:
     def sagged(self, length_s: float, late_s: float) -> None:
         """A segment that began with nothing in hand was late inside by so much at most."""
         self._sags += 1
-        self.sag += max(_GAIN, 1 / self._sags) * (late_s / self.made_s(length_s) - self.sag)
+        gain = max(_GAIN, 1 / self._sags)
+        error = late_s / self.made_s(length_s) - self._sag
+        if self._sags > 1:
+            self._sag_doubt += gain * (1.25 * abs(error) - self._sag_doubt)
+        self._sag += gain * error
+
+    @property
+    def sag(self) -> float:
+        """By how much of a segment's time the latest of its audio comes later than a device takes it.
+
+        That is one that begins with the segment's first frame, with nothing in hand; to be rather
+        on the safe side. 0 where all comes at once.
+        """
+        return self._sag + _SAG_SURE * self._sag_doubt if self._sags else _SAG
 
     @property
     def rtf(self) -> float | None:
@@ -228,7 +244,8 @@ class Course:
         played_s = (frame.sample - segment.start) / SAMPLE_RATE
         # An engine that knows that there is enough in hand does not hurry: that is no lateness.
         late_s = now_s - segment.first_s - played_s - segment.lead_s
-        segment.late_s = max(segment.late_s, late_s)
+        if played_s >= _GULP_S:
+            segment.late_s = max(segment.late_s, late_s + _GULP_S)
         self._supply.jitter.arrived(now_s, late_s)
 
     @property
@@ -294,7 +311,7 @@ class Course:
                 end_s = _rest_s(during_s, now_s - segment.last_s)
                 sag_s = None
                 if segment.lead_s < _NOTHING_S and length_s:
-                    sag_s = whole_s * pace.sag - (now_s - segment.first_s)
+                    sag_s = whole_s * pace.sag - _GULP_S - (now_s - segment.first_s)
                     sag_s += segment.arrived / SAMPLE_RATE
                 yield Expected(None, length_s, 0.0, end_s, doubt_s, sag_s)
             else:
