@@ -209,8 +209,8 @@ class KokoroService:
             return loaded
 
         loaded = await trio.to_thread.run_sync(renewed)
-        self._settled = loaded.settled
-        self._synthesis.renew(loaded.model)
+        self.model, self._settled = loaded.info, loaded.settled
+        self._synthesis.renew(loaded.model, loaded.info.build)
 
     def _resolve(self, request: SpeechRequest | LiveRequest, lexicon: Lexicon) -> Utterance:
         if not 0 <= request.options.pause_scale <= MAX_PAUSE_SCALE:

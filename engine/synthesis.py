@@ -221,9 +221,9 @@ class Synthesis:
         """The parts by now."""
         return self._model
 
-    def renew(self, model: Model) -> None:
-        """The same model, loaded anew."""
-        self._model = model
+    def renew(self, model: Model, build: str) -> None:
+        """The same model, loaded anew; perhaps of another build, which sounds a little different."""
+        self._model, self._build = model, build
 
     async def in_batch(self, call: Stoppable[T]) -> T:
         """Runs a call of the model that nobody waits for, when the lane has time for it.

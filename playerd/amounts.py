@@ -80,8 +80,8 @@ def own_speed(text: str) -> float:
     Raises:
         InvalidRequest: it is none, or nothing can be spoken with it.
     """
-    change = None if text[:1] in ("+", "-") else speed(text)
-    if change is None:
+    change = speed(text)
+    if change.relative:
         raise InvalidRequest(f"The speed of a text is from {MIN_SPEED:g} to {MAX_SPEED:g}.")
     return change.amount
 

@@ -21,14 +21,12 @@ from engine.audio import ms_to_samples
 from .device import Device
 from .items import Item, Items, Outcome, Stage
 from .playout import Phase
-from .sinks.base import DeviceUnavailable
+from .sinks.base import BLOCK_S, DeviceUnavailable
 
 log = structlog.get_logger("player")
 
 #: what is moved at a time
 PIECE_SAMPLES = ms_to_samples(100)
-#: When it begins, a device takes this and its depth.
-BLOCK_MS = 20
 #: after a pause of so long other programs may have the device
 LEAVE_S = 60.0
 #: how often to ask again whether there is enough to begin with, when nothing new comes
@@ -155,7 +153,7 @@ class Mover:
         """Moves a piece from the first item to the sink, or waits for one."""
         item = self._items.to_write
         if item:
-            item.playout.gulp_samples = ms_to_samples(self._sink.depth_ms + BLOCK_MS)
+            item.playout.gulp_samples = ms_to_samples(self._sink.depth_ms + 1000 * BLOCK_S)
         pcm = item.playout.pull(PIECE_SAMPLES, trio.current_time()) if item else b""
         self._on_change()
         if item is None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from bench.transcribe import aligned, ends_heard, transcribe, word_errors
 from engine.audio import SAMPLE_RATE, is_audible
 from engine.request import Marks, SegmentDone, SegmentStart, SpeechRequest
 from engine.service import KokoroService
 from engine.text.segment import HARD_LIMIT
 from tests.support.reading import Heard, hear
-from tests.support.transcribe import aligned, ends_heard, transcribe, word_errors
 
 #: kind, text, and the words that are to be heard, which a recogniser with an everyday language
 #: model knows

@@ -23,6 +23,7 @@ from onnxruntime.quantization import (
 from bench.corpus import Job
 from bench.interleave import interleaved
 from bench.train_statistics import Maker, jobs_of
+from bench.transcribe import transcribe, word_errors
 from engine.audio import SAMPLE_RATE
 from engine.ladder import Kind, Step
 from engine.model import build, hybrid, integers, rewrite
@@ -204,8 +205,6 @@ class Lab:
 
     def measured(self, name: str, made: Mapping[str, Path]) -> Result:
         """Everything about a variant; blocks, a minute."""
-        from tests.support.transcribe import transcribe, word_errors
-
         self._tell(name)
         own = self._maker
         vocoder = self._vocoder(made)

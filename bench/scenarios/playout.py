@@ -26,7 +26,6 @@ from engine.audio import SAMPLE_RATE, ms_to_samples, pcm_samples, silence
 from engine.request import Frame, SegmentDone, SegmentStart
 from playerd.delay import DelayPolicy, FixedDelay, Immediate, Slack
 from playerd.forecast import Supply
-from playerd.jitter import LEAST_MS
 from playerd.mover import LOOK_S, PIECE_SAMPLES
 from playerd.playout import Phase, Playout
 
@@ -45,8 +44,6 @@ _COUNT = 12
 #: silence more or less that nobody hears in 10 minutes: a device that just plays on with silence has
 #: a gulp of it to play first, one that has come to rest a moment later has none
 UNHEARD_MS = 100
-#: as that of `playerd.jitter.LEAST_MS`
-GULP_SAMPLES = ms_to_samples(LEAST_MS)
 #: how much later the first sound may come where the engine is fast, ms, and what fast is
 LATER_MS, FAST_RTF = 20, 0.3
 #: what is to be gained on the trace of RTF 0.45: part of the silence inside phrases
@@ -147,12 +144,12 @@ def play(utterance: Utterance, policy: DelayPolicy, supply: Supply) -> Heard:
         given = pcm_samples(playout.pull(PIECE_SAMPLES, now_s))
         if given:
             heard.start_s = min(heard.start_s, now_s)
-            if now_s - silent_since_s >= GULP_SAMPLES / SAMPLE_RATE:  # it has played all it had
-                gulp = GULP_SAMPLES
+            if now_s - silent_since_s >= playout.gulp_samples / SAMPLE_RATE:
+                gulp = playout.gulp_samples  # it has played all it had
             now_s += max(given - gulp, 0) / SAMPLE_RATE
             gulp = max(gulp - given, 0)
             silent_since_s = math.inf
-            heard.end_s = now_s + GULP_SAMPLES / SAMPLE_RATE
+            heard.end_s = now_s + playout.gulp_samples / SAMPLE_RATE
         else:
             playout.ran_dry(now_s)  # it is no underrun before the start or at the end
             silent_since_s = min(silent_since_s, now_s)

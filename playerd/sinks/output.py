@@ -18,13 +18,11 @@ import structlog
 from engine.audio import PCM_DTYPE, SAMPLE_RATE
 
 from .. import priority
-from .base import DeviceUnavailable
+from .base import BLOCK_S, DeviceUnavailable
 from .feed import Feed
 
 log = structlog.get_logger("sound")
 
-#: measured: the longest block that leaves a stop below 100 ms, and the shortest without holes
-BLOCK_S = 0.02
 #: The ring outlasts any pause of the event loop, and holds more than a start takes at once.
 RING_S = 0.2
 RING_MORE_S = 0.1

@@ -28,10 +28,10 @@ from engine.audio import SAMPLE_BYTES, SAMPLE_RATE, is_audible
 
 from ..ladder import Ladder
 from . import coreaudio, listing, sleep
-from .base import DeviceUnavailable
+from .base import BLOCK_S, DeviceUnavailable
 from .feed import Feed
 from .gain import checked
-from .output import BLOCK_S, Opened, Output
+from .output import Opened, Output
 from .unheard import Unheard
 from .watch import Patience, Sleep, Watch
 from .worker import Hangs, T, Worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from bench.scenarios import playout
 from bench.traces import Arrival, Segment, Utterance
 from engine.audio import SAMPLE_RATE
 from engine.request import SpeechRequest
+from playerd import forecast
 from playerd.delay import Immediate, Slack
 from playerd.forecast import Supply
 from tests.support.tone import ToneVoice
@@ -92,19 +94,34 @@ def test_there_are_traces_of_the_engine() -> None:
 # --- simulated listening -------------------------------------------------------------------------
 
 
+def cold(trace: str) -> tuple[float, float, float]:
+    """Holes of a recorded trace, their ms, and the start after the first frame, ms, in the median.
+
+    Each stream is heard by a player that knows nothing of its engine.
+    """
+    recorded = [utterance for utterance in traces.read() if utterance.trace == trace]
+    heard = [playout.play(utterance, Slack(), Supply()) for utterance in recorded]
+    gaps = [one.playout.gaps for one in heard]
+    starts_s = [
+        one.start_s - utterance.segments[0].arrivals[0].at_s
+        for one, utterance in zip(heard, recorded, strict=True)
+    ]
+    holes_ms = 1000 * sum(gap.mid_s for gap in gaps)
+    return sum(gap.mid for gap in gaps), holes_ms, 1000 * statistics.median(starts_s)
+
+
 def test_who_knows_nothing_of_the_engine_yet_does_not_begin_too_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its first windows are not even in time; how much so, is learned only at a segment's end."""
-
-    def holes() -> int:
-        engine = (utterance for utterance in traces.read() if utterance.trace == "engine")
-        heard = [playout.play(utterance, Slack(), Supply()) for utterance in engine]
-        return sum(one.playout.gaps.mid for one in heard)
-
-    known = holes()
-    monkeypatch.setattr("playerd.forecast._SAG", 0.0)
-    assert known == 0 < holes()
+    found = {}
+    for sag in (0.0, 0.08, 0.12, forecast._SAG, 0.17):
+        monkeypatch.setattr(forecast, "_SAG", sag)
+        found[sag] = {trace: cold(trace) for trace in ("engine", "engine, one thread")}
+        for trace, (holes, ms, start_ms) in found[sag].items():
+            print(f"{sag}, {trace}: {holes} holes, {ms:.0f} ms; begins after {start_ms:.0f} ms")
+    monkeypatch.undo()
+    assert found[forecast._SAG]["engine"][0] == 0 < found[0.0]["engine"][0]
 
 
 def test_silence_is_where_nothing_came() -> None:

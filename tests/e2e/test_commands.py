@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from bench.transcribe import transcribe, word_errors
 from engine import service
 from engine.__main__ import main
 from engine.audio import from_pcm
@@ -22,7 +23,6 @@ from engine.model.assets import Assets
 from engine.service import KokoroService
 from tests.support.access import TOKEN
 from tests.support.processes import run_module
-from tests.support.transcribe import transcribe, word_errors
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -17,12 +17,12 @@ import pytest
 import trio
 from openai import DefaultHttpxClient, OpenAI
 
+from bench.transcribe import transcribe, word_errors
 from engine.audio import from_pcm
 from engine.request import SpeechRequest
 from tests.support.access import TOKEN
 from tests.support.processes import Running, free_ports, listening, started
 from tests.support.reading import hear
-from tests.support.transcribe import transcribe, word_errors
 from wsproto_api import messages
 from wsproto_api.client import connect
 from wsproto_api.speak import WebSocketSpeak

@@ -122,7 +122,7 @@ async def test_a_benchmark_is_of_what_is_used_and_not_of_the_settings(
     measuring = settings.model_copy(update={"selfbench": "daily"})
     loaded = service._read_model(settings, lambda *_: None, InUse(settings.cache_dir))
     parts = synthesis(Machine())
-    parts.renew(loaded.model)
+    parts.renew(loaded.model, loaded.info.build)
     voices = cast(Voices, SimpleNamespace(infos=list, hash="", resolve=str, style=str))
     engine = KokoroService(parts, voices, loaded.info, loaded.settled, measuring)
     bench = engine.upkeep._bench
@@ -133,3 +133,5 @@ async def test_a_benchmark_is_of_what_is_used_and_not_of_the_settings(
     decided = replace(decided, **change)
     await engine.reload()
     assert bench._series() == msgspec.structs.replace(before, **told)
+    # and so are the status, and audio that is kept
+    assert engine.model.build == parts._build == decided.build.key

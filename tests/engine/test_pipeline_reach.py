@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,6 +16,7 @@ from engine.live import TextFeed
 from engine.request import Frame, Marks, SegmentStart, SpeechRequest
 from engine.text.passage import Passage, Reading
 from engine.utterance import Utterance
+from tests.playerd.measuring import SENTENCES
 from tests.support.reading import Heard, check_stream
 
 from .voicing import letters, live_utterance, utterance
@@ -158,6 +160,35 @@ def test_on_a_slow_machine_half_of_the_silence_is_gone(rtf: float) -> None:
     assert before_s > 0.5
     assert after_s <= before_s / 2
     assert longest_s[1] <= longest_s[0] / 2
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("rtf", [0.3, 0.45, 0.6, 0.75, 0.9, 1.1, 1.5])
+def test_silence_in_ten_minutes_of_speech(rtf: float) -> None:
+    """The table of docs/tuning.md: other texts than the tests are tuned with, five times each."""
+    chance = random.Random(1)
+    texts = [TEXT, *(" ".join(chance.choices(SENTENCES, k=16)) for _ in range(3))]
+    silent_s: list[float] = []
+    for rule in (False, True):
+        found = [
+            trio.run(
+                listened,
+                machine_of(rtf, seed, rule=rule),
+                utterance(text, budget_s=0.3),
+                clock=MockClock(autojump_threshold=0),
+            )
+            for text in texts
+            for seed in range(5)
+        ]
+        audio_s = sum(e.samples for f in found for e in f.heard.of(Frame)) / SAMPLE_RATE
+        silent_s.append(sum(sum(one.holes_s) for one in found) * 600 / audio_s)
+        longest_s = max((hole_s for one in found for hole_s in one.holes_s), default=0.0)
+        segments = sum(len(one.segments) for one in found) / 5
+        print(
+            f"{rtf}, {'with' if rule else 'without'} the rule: {silent_s[-1]:.1f} s of silence, "
+            f"{longest_s:.2f} at most, {segments:.0f} segments, {audio_s / len(found):.0f} s a text"
+        )
+    assert silent_s[1] <= 1.02 * silent_s[0]
 
 
 @pytest.mark.parametrize("rtf", [0.9, 1.1, 1.5])

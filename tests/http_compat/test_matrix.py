@@ -13,11 +13,11 @@ import soxr
 import trio
 from numpy.typing import NDArray
 
+from bench.transcribe import ends_heard
 from engine.audio import SAMPLE_RATE, from_pcm
 from engine.request import Event, Frame, SpeechRequest
 from engine.service import KokoroService
 from http_compat.schema import Format, Way
-from tests.support.transcribe import ends_heard
 
 from .decoding import (
     DELAY,

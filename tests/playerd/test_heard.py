@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,8 @@ import trio
 from engine.audio import PCM_DTYPE, ms_to_samples
 from engine.config import Settings
 from engine.request import SpeechRequest
-from tests.playerd.program import NotAsExpected, engine, no_traceback, running
+from tests.playerd.playing import Client
+from tests.playerd.program import NotAsExpected, Program, engine, no_traceback, running
 from tests.support.reading import hear
 from tests.support.rig import PATIENCE_S, Rig
 from tests.support.tone import ToneVoice
@@ -49,6 +52,19 @@ def is_whole(sound: bytes, pcm: bytes) -> bool:
     return sound.startswith(pcm) and len(rest) <= ms_to_samples(5) and falls
 
 
+@asynccontextmanager
+async def player_of(
+    rig: Rig, settings: Settings, folder: Path
+) -> AsyncIterator[tuple[Program, Client]]:
+    """The player as a program, with an engine of a fake voice, and who asks it to speak."""
+    async with (
+        engine(settings, ToneVoice()) as port,
+        running(environment=rig.environment, folder=folder, engine_port=port) as program,
+        program.client() as client,
+    ):
+        yield program, client
+
+
 async def test_every_sample_is_heard_once_and_in_order(
     rig: Rig, tmp_path: Path, settings: Settings
 ) -> None:
@@ -58,11 +74,7 @@ async def test_every_sample_is_heard_once_and_in_order(
     expected = [queued, await pcm_of("Eight nine."), await pcm_of("Ten.")]
 
     async def attempt() -> None:
-        async with (
-            engine(settings, ToneVoice()) as port,
-            running(environment=rig.environment, folder=tmp_path, engine_port=port) as program,
-            program.client() as client,
-        ):
+        async with player_of(rig, settings, tmp_path) as (program, client):
             with rig.capture() as capture:
                 items = [await client.speak(text, mode="queue") for text in texts]
                 for item in items:
@@ -92,11 +104,7 @@ async def test_stop_fades_and_says_how_much_was_heard(
     fade = ms_to_samples(5)
 
     async def attempt() -> None:
-        async with (
-            engine(settings, ToneVoice()) as port,
-            running(environment=rig.environment, folder=tmp_path, engine_port=port) as program,
-            program.client() as client,
-        ):
+        async with player_of(rig, settings, tmp_path) as (_, client):
             with rig.capture() as capture:
                 item = await client.speak(text)
                 await client.hear(messages.PlayerState, state="playing")
@@ -130,11 +138,7 @@ async def test_stop_fades_and_says_how_much_was_heard(
 async def test_a_device_that_comes_later(
     silent_rig: Rig, tmp_path: Path, settings: Settings
 ) -> None:
-    async with (
-        engine(settings, ToneVoice()) as port,
-        running(environment=silent_rig.environment, folder=tmp_path, engine_port=port) as program,
-        program.client() as client,
-    ):
+    async with player_of(silent_rig, settings, tmp_path) as (program, client):
         assert program.ready["device"].startswith("none yet")
         item = await client.speak("One two.")
         await client.hear(messages.Warning, code="no_device")
@@ -155,11 +159,7 @@ async def test_a_device_that_goes_away_and_comes_back(
     silent_rig: Rig, tmp_path: Path, settings: Settings
 ) -> None:
     silent_rig.up()
-    async with (
-        engine(settings, ToneVoice()) as port,
-        running(environment=silent_rig.environment, folder=tmp_path, engine_port=port) as program,
-        program.client() as client,
-    ):
+    async with player_of(silent_rig, settings, tmp_path) as (program, client):
         with trio.fail_after(2 * PATIENCE_S):
             item = await client.speak("One two three four five six seven eight nine ten.")
             await client.hear(messages.PlayerState, state="playing")
@@ -177,11 +177,7 @@ async def test_a_sound_server_that_hangs_keeps_nobody_from_ending(
     silent_rig: Rig, tmp_path: Path, settings: Settings
 ) -> None:
     silent_rig.up()
-    async with (
-        engine(settings, ToneVoice()) as port,
-        running(environment=silent_rig.environment, folder=tmp_path, engine_port=port) as program,
-        program.client() as client,
-    ):
+    async with player_of(silent_rig, settings, tmp_path) as (program, client):
         with trio.fail_after(2 * PATIENCE_S):
             item = await client.speak("One two three four five six seven eight nine ten.")
             await client.hear(messages.PlayerState, state="playing")

@@ -19,7 +19,7 @@ from bench.traces import Arrival, Segment, Utterance
 from engine.audio import SAMPLE_RATE, ms_to_samples
 from playerd.delay import Slack
 from playerd.forecast import Supply
-from playerd.sinks.output import BLOCK_S
+from playerd.sinks.base import BLOCK_S
 from tests.playerd.measuring import CLOCK_MS, FADE, holes, runs, samples
 from tests.playerd.replaying import sound
 from tests.playerd.sounding import running

@@ -74,7 +74,8 @@ async def test_a_stream_goes_on_when_the_provider_fails(
     threads = real_service._settings.threads
     broken = Vocoder(*stages(real_parts), threads, FAKE, Broken(works=1))
     synthesis = copy.copy(real_service._synthesis)
-    synthesis.renew(Model(parts.acoustic, broken, parts.predictor, "It was tried."))
+    renewed = Model(parts.acoustic, broken, parts.predictor, "It was tried.")
+    synthesis.renew(renewed, real_service.model.build)
     failing = KokoroService(
         synthesis,
         real_service._voices,
