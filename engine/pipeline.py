@@ -474,6 +474,7 @@ def _start(spoken: _Spoken, index: int, sample: int, *, phonemes: bool) -> Segme
         phonemes=spoken.segment.phonemes if phonemes else None,
         predicted_samples=spoken.pause + (spoken.speech.samples if spoken.speech else 0),
         pause=_BOUNDARIES.get(spoken.segment.pause),
+        cached=_was_there(spoken),
     )
 
 

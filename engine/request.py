@@ -168,6 +168,7 @@ class SegmentStart(Event, kw_only=True, frozen=True):
             that is not known.
         pause: what is between it and the segment before; None if nothing was spoken before, or
             that is not known.
+        cached: all of its audio is there already, and comes at once.
     """
 
     index: int
@@ -178,6 +179,7 @@ class SegmentStart(Event, kw_only=True, frozen=True):
     phonemes: str | None = None
     predicted_samples: int | None = None
     pause: Boundary | None = None
+    cached: bool = False
 
 
 class WordMark(msgspec.Struct, kw_only=True, frozen=True):

@@ -146,6 +146,7 @@ class _Segment:
     Attributes:
         start: its first sample.
         length: samples it will have about; it may be more.
+        cached: it was made before it was asked for, so its coming tells nothing of the engine.
         arrived: samples that came.
         first_s: when the first came.
         last_s: when the last came.
@@ -155,6 +156,7 @@ class _Segment:
 
     start: int
     length: int
+    cached: bool
     arrived: int = 0
     first_s: float = 0.0
     last_s: float = 0.0
@@ -221,7 +223,7 @@ class Course:
         else:
             self._chars += chars
             self._char_s += length / SAMPLE_RATE
-        self._segment = _Segment(start.sample, max(length, 1))
+        self._segment = _Segment(start.sample, max(length, 1), start.cached)
         self._look()
 
     def arrived(self, frame: Frame, now_s: float, lead_s: float) -> None:
@@ -256,7 +258,8 @@ class Course:
     def done(self, done: SegmentDone, now_s: float, lead_s: float) -> None:
         """The segment that was begun last is complete."""
         segment, self._segment = self._segment, None
-        if segment is not None and segment.arrived and lead_s < _CAREFREE_S:
+        told = segment is not None and segment.arrived and not segment.cached
+        if segment is not None and told and lead_s < _CAREFREE_S:
             self._supply.pace.learn(
                 done.samples / SAMPLE_RATE,
                 now_s - self._since_s,
@@ -302,7 +305,7 @@ class Course:
         elapsed_s = now_s - self._since_s
         if (segment := self._segment) is not None:
             length_s = segment.length / SAMPLE_RATE
-            whole_s = pace.made_s(length_s)
+            whole_s = 0.0 if segment.cached else pace.made_s(length_s)
             before_s, during_s = whole_s * (1 - pace.spread), whole_s * pace.spread
             if segment.arrived:
                 rest = max(segment.length - segment.arrived, 0) / segment.length
@@ -310,7 +313,7 @@ class Course:
                 doubt_s = during_s * pace.doubt
                 end_s = _rest_s(during_s, now_s - segment.last_s)
                 sag_s = None
-                if segment.lead_s < _NOTHING_S and length_s:
+                if segment.lead_s < _NOTHING_S and length_s and not segment.cached:
                     sag_s = whole_s * pace.sag - _GULP_S - (now_s - segment.first_s)
                     sag_s += segment.arrived / SAMPLE_RATE
                 yield Expected(None, length_s, 0.0, end_s, doubt_s, sag_s)

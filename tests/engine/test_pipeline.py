@@ -384,6 +384,8 @@ async def test_what_was_there_already_is_told_and_costs_nothing(
     new = await heard_of(paragraphs("d"), voicing)
     assert [h.done.cached for h in (first, again, both)] == [False, True, True]
     assert [h.done.cached for h in (other, new)] == [True, False]
+    told = [[start.cached for start in h.of(SegmentStart)] for h in (first, both, other)]
+    assert told == [[False], [False, True], [True, False]]
     assert again.pcm == first.pcm
     assert again.done.ttfa_ms == 0
     assert again.of(SegmentDone)[0].compute_ms == 0

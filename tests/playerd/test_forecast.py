@@ -241,6 +241,20 @@ def test_the_place_inside_a_segment_where_it_stops_is_learned_and_waited_for() -
     assert later.sag_s == pytest.approx(0.4 + 0.2, abs=0.02)
 
 
+def test_what_the_engine_has_already_is_awaited_at_once_and_teaches_nothing() -> None:
+    supply = Supply()
+    stream = course("", supply)
+    before = supply.pace.made_s(4.0), supply.pace.sag, supply.pace.rtf
+    stream.begin(start(predicted_samples=4 * SAMPLE_RATE, cached=True))
+    assert stream.coming(NOW)[0].last_s == 0
+    stream.arrived(frame(0, 0.1), NOW, 0.0)
+    (rest,) = stream.coming(NOW)
+    assert (rest.last_s, rest.doubt_s, rest.sag_s) == (0, 0, None)
+    stream.arrived(frame(2400, 3.9), NOW + 0.01, 0.0)
+    stream.done(done(4.0), NOW + 0.01, 0.0)
+    assert (supply.pace.made_s(4.0), supply.pace.sag, supply.pace.rtf) == before
+
+
 def test_a_segment_that_begins_with_enough_in_hand_has_no_such_place() -> None:
     supply = Supply()
     segment(course("", supply), NOW, [(0.5, 0.4), (1.1, 0.4)], 0.0)

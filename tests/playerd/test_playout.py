@@ -560,6 +560,21 @@ def test_an_engine_that_is_slower_than_speech_is_waited_for_within_limits() -> N
     assert not playout.waits
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_what_the_engine_has_already_is_played_at_once_by_who_knows_nothing_of_it(
+    cached: bool,
+) -> None:
+    playout = Playout(Slack(), Supply(), "Words. And more of them.")
+    playout.begin(
+        SegmentStart(
+            index=0, text="", char_start=0, char_end=6, sample=0, predicted_samples=72_000,
+            cached=cached,
+        )
+    )  # fmt: skip
+    playout.put(frame(0, 4800), NOW)
+    assert bool(playout.pull(100, NOW)) is cached
+
+
 @given(
     cuts=st.lists(st.integers(1, 60), min_size=1, max_size=12),
     waits=st.lists(st.floats(0.0, 0.4), min_size=12, max_size=12),
