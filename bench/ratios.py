@@ -173,5 +173,19 @@ def median_by_round(
 
 def medians(values: Sequence[float], parts: int) -> list[float]:
     """Of so many parts of them, one after another; fewer if there are fewer values."""
+    return [statistics.median(part) for part in _parts(values, parts)]
+
+
+def least(values: Sequence[float], parts: int) -> list[float]:
+    """The same with the least of each part.
+
+    What always does the same in one thread is only ever made slower, by a half the next moment on a
+    machine that others use too; the least of six turns is what it takes when nothing does. Between
+    two runs of `g2p` such ratios differed by 1.6 % in the mean, and those of medians by 15 %.
+    """
+    return [min(part) for part in _parts(values, parts)]
+
+
+def _parts(values: Sequence[float], parts: int) -> Iterator[Sequence[float]]:
     size = max(1, math.ceil(len(values) / max(1, parts)))
-    return [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]
+    return (values[at : at + size] for at in range(0, len(values), size))

@@ -6,8 +6,9 @@ The texts to break it are readings mutated with a seed: parts repeated, lost, ex
 signs, tags and characters of all scripts. `drift` counts words or warnings whose characters are not
 in the text, or not in order.
 
-Ratios, of processor time: the start by that of a process with nothing but spaCy's tagger and misaki;
-a sentence through all of the front end by G2P alone; a character of a broken text by one of a sentence.
+Ratios, of processor time, the least in each round: the start by that of a process with nothing but spaCy's tagger and misaki;
+a sentence through all of the front end by G2P alone; a character of a broken text by one of a sentence
+(medians).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 import trio
 
 from bench import machine
-from bench.ratios import by_round, medians
+from bench.ratios import by_round, least, medians
 from bench.report import Options, Report, at_most
 from engine.request import TextOptions
 from engine.text import languages
@@ -48,8 +49,8 @@ SENTENCE = 200
 PER_1000_S, MOST_S = 0.2, 2.0
 
 FUZZED = 25_000
-#: parts of them, each of which has a ratio
-_PARTS = 10
+#: parts of them, each of which has a ratio, and how many there are for every sentence between them
+_PARTS, _TEXTS_A_SENTENCE = 10, 4
 READINGS = Path(__file__).parents[2] / "tests" / "data" / "readings.jsonl"
 
 _NOUNS = [
@@ -118,7 +119,7 @@ async def run(options: Options) -> Report:
     lags = await _lags(frontend, english, options.rounds, options.seed)
     count = FUZZED // 25 if options.quick else FUZZED
     options.tell(f"{count} texts")
-    broken, drift, slowest, worst, char_s = _fuzz(frontend, english, count, options.seed)
+    broken, drift, slowest, worst, of_sentence = _fuzz(frontend, english, count, options.seed)
     values = {
         "start_s": statistics.median(s for s, _, _ in starts),
         "start_mb": statistics.median(mb for _, mb, _ in starts),
@@ -146,12 +147,14 @@ async def run(options: Options) -> Report:
             at_most("s for 1,000 characters", worst, PER_1000_S),
         ],
         ratios={
-            "start, s / spaCy and misaki alone": by_round(*_nth(2, starts, alone)),
+            "start, s / spaCy and misaki alone": by_round(
+                *(least(each, 1) for each in _nth(2, starts, alone))
+            ),
             "start, MB / spaCy and misaki alone": by_round(*_nth(1, starts, alone)),
-            "200 characters, front end / G2P alone": by_round(took["whole"], took["alone"]),
-            "a character of a broken text / of a sentence": [
-                SENTENCE * each / statistics.median(took["whole"]) for each in char_s
-            ],
+            "200 characters, front end / G2P alone": by_round(
+                *(least(took[way], options.rounds) for way in ("whole", "alone"))
+            ),
+            "a character of a broken text / of a sentence": of_sentence,
         },
     )
 
@@ -227,14 +230,22 @@ async def _lags(frontend: TextFrontend, language: Language, rounds: int, seed: i
 def _fuzz(
     frontend: TextFrontend, language: Language, count: int, seed: int
 ) -> tuple[int, int, float, float, list[float]]:
-    """Exceptions, drifts, the most seconds, the most for 1,000 characters, and those for one.
+    """Exceptions, drifts, the most seconds, the most for 1,000 characters, and one by a sentence's.
 
-    The last are medians of ten parts of the texts, in processor time.
+    The last are ratios of medians, in processor time, of ten parts of the texts; between these there
+    are sentences.
     """
     broken = drift = 0
     slowest = worst = 0.0
     per_char: list[float] = []
-    for text in _texts(count, seed):
+    sentence: list[float] = []
+    chance = random.Random(seed + 3)
+    for number, text in enumerate(_texts(count, seed)):
+        if number % _TEXTS_A_SENTENCE == 0:
+            plain = made(chance, SENTENCE)
+            began = time.process_time()
+            frontend.segments(plain, language, TextOptions(), Lexicon())
+            sentence.append((time.process_time() - began) / SENTENCE)
         began, began_s = time.process_time(), time.perf_counter()
         try:
             segments = frontend.segments(text, language, TextOptions(), Lexicon())
@@ -246,7 +257,8 @@ def _fuzz(
         slowest, worst = max(slowest, took), max(worst, took * 1000 / max(1000, len(text)))
         per_char.append((time.process_time() - began) / max(1, len(text)))
         drift += _drifts(text, segments)
-    return broken, drift, slowest, worst, medians(per_char, _PARTS)
+    parts = (medians(values, _PARTS) for values in (per_char, sentence))
+    return broken, drift, slowest, worst, by_round(*parts)
 
 
 def _texts(count: int, seed: int) -> Iterator[str]:
