@@ -3,7 +3,7 @@
 # KOKORO_LIVE_* variables, in the environment or after `make`, reach the programs.
 
 .PHONY: help up test soak say setup lint raycast pictures bench lock clean environment dev assets sound \
-	test-sound test-node
+	test-sound test-node bench-texts
 .NOTPARALLEL:
 
 PYTHON := .venv/bin/python
@@ -57,7 +57,7 @@ raycast: test-node ## check, build and test the Raycast extension
 pictures: dev assets test-sound ## take the pictures of the browser page in docs/ anew
 	@exec $(PYTHON) -m tests.page.pictures docs
 
-bench: dev assets ## measure everything in ten minutes; ARGS=first_audio one thing, at length
+bench: dev assets bench-texts ## measure everything in ten minutes; ARGS=first_audio one thing, at length
 	@exec $(PYTHON) -m bench $(if $(ARGS),$(ARGS),--quick)
 
 lock: ## resolve the dependencies anew with uv; ARGS=--upgrade takes new versions
@@ -91,6 +91,9 @@ sound:
 
 test-sound:
 	@scripts/system.sh test
+
+bench-texts:
+	@scripts/system.sh bench
 
 test-node: test-sound
 	@scripts/node.sh

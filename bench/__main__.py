@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.status import Status
 
 from bench import kept, machine, quantise, ratios, scenarios, shown, summary, tune
-from bench.report import Options, cell
+from bench.report import Lacking, Options, cell
 from bench.summary import Finished
 from engine import config, process
 from engine.errors import EngineError, InvalidRequest, SetupError
@@ -104,8 +104,12 @@ def measure(
             file = kept.FOLDER / f"report-{run}.md"
             file.write_text(summary.markdown(run, about, finished))
             console.print(f"report: {kept.shown(file)}")
-        if failures := [f"{one.name}: {one.failure}" for one in finished if one.failure]:
-            raise SetupError("\n".join(failures))
+        failed = [one for one in finished if one.failure]
+        sentences = "\n".join(f"{one.name}: {one.failure}" for one in failed)
+        if any(not (whole and one.lacking) for one in failed):
+            raise SetupError(sentences)
+        if failed:
+            _warn(sentences)
 
 
 @app.command()
@@ -232,7 +236,7 @@ def _finished(console: Console, run: str, name: str, options: Options, whole: bo
             asked = replace(options, tell=partial(_tell, status, name))
             report = trio.run(partial(scenario.run, asked))
     except EngineError as error:
-        return Finished(name, about, failure=error.message)
+        return Finished(name, about, failure=error.message, lacking=isinstance(error, Lacking))
     except Exception as error:  # a fault of one must not cost what the others have found
         traceback.print_exc()
         return Finished(name, about, failure=f"It has a fault: {type(error).__name__}.")

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from sentencex import segment
 
-from engine.errors import SetupError
+from bench.report import Lacking
 from engine.request import TextOptions
 from engine.text import languages
 from engine.text.frontend import TextFrontend
@@ -63,7 +63,7 @@ def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> It
     """Utterances of all voices in turn; a loaded `frontend` reads them.
 
     Raises:
-        SetupError: the packages are not installed.
+        Lacking: the packages are not installed.
     """
     chance = random.Random(seed)  # the same list every time, not a secret
     english = _texts(FORTUNES / name for name in _ENGLISH.split())
@@ -72,7 +72,7 @@ def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> It
         for first, names in _OTHERS.items()
     }
     if not english or not all(others.values()):
-        raise SetupError("Install the packages fortunes, fortunes-es, fortunes-it, fortunes-br.")
+        raise Lacking("Install the packages fortunes, fortunes-es, fortunes-it, fortunes-br.")
     for number in range(count):
         voice = voices[number % len(voices)]
         kind = chance.random()

@@ -30,6 +30,7 @@ class Finished:
         about: paragraphs about what it measures.
         report: what it found; None if it could not be run.
         failure: then a sentence.
+        lacking: then, whether this machine lacks what it is measured with.
         plot: name of an SVG file beside the report, if there is one.
         took_s: how long it took.
     """
@@ -38,6 +39,7 @@ class Finished:
     about: str
     report: Report | None = None
     failure: str = ""
+    lacking: bool = False
     plot: str | None = None
     took_s: float = 0.0
 

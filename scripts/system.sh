@@ -7,6 +7,7 @@
 #                             which checks the units of the services (it is not started), and Node,
 #                             for the OpenAI SDK that talks to the HTTP server, and Raycast; on
 #                             Debian Chromium, in which the page is tried out
+#   scripts/system.sh bench   on Debian the sentences of several languages that `quality` speaks
 set -u
 
 kind=${1:-run}
@@ -30,6 +31,7 @@ if ! command -v apt-get >/dev/null 2>&1; then
 fi
 
 wanted=libportaudio2
+[ "$kind" = bench ] && wanted="fortunes fortunes-es fortunes-it fortunes-br"
 [ "$kind" = test ] && wanted="$wanted pulseaudio pulseaudio-utils libasound2-plugins systemd"
 # Elsewhere there is no package of this name, or it brings a snap.
 [ "$kind" = test ] && grep -qs '^ID=debian' /etc/os-release && wanted="$wanted chromium"

@@ -33,11 +33,11 @@ from engine.text.lexicon import Lexicon
 
 LENGTHS = (10, 100, 1000, 5000)
 STAGES: tuple[Stage, ...] = ("misaki", "espeak")
-#: processes that start cold
-COLD = 3
+#: processes that start cold; they have no ratio
+COLD, QUICK_COLD = 3, 1
 #: turns in a round, and characters that are read in one, the same text again and again if it is
 #: short: what takes a millisecond is slower or faster by a half the next moment
-TIMES, AT_ONCE = 6, 1000
+TIMES, AT_ONCE = 6, 500
 
 #: characters of a long text against those of one of 100; a text that comes again, against a new one
 GROWTH, CACHED = 1.3, 0.5
@@ -72,7 +72,7 @@ def _run(options: Options) -> Report:
     chance = random.Random(options.seed)
     texts = {chars: made(chance, chars) for chars in LENGTHS}
     cold: dict[Stage, list[tuple[float, float]]] = {stage: [] for stage in STAGES}
-    for number in range(min(COLD, options.rounds)):
+    for number in range(QUICK_COLD if options.quick else COLD):
         options.tell(f"cold start {number + 1}")
         for stage in STAGES:
             cold[stage].append(_cold(stage, texts[100]))

@@ -3,9 +3,9 @@
 Every place and the processor take turns at both parts of the model; the text has another length in
 every round, because some providers compile for each. A place is right if its sound is as long as the
 processor's, not silent and at most 2 dB off, and it is chosen if it takes at most 0.9 of the time in
-all turns but one, which is the ratio that is shown. Then numbers of threads take turns, and those that
-sleep where others spin. What follows
-is kept (not if it has to be quick), and the engine goes by it from its next start.
+all turns but one, which is the ratio that is shown. Then, unless it has to be quick, numbers of threads
+take turns, and those that sleep where others spin; what follows is kept, and the engine goes by it
+from its next start.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ def _measured(options: Options, settings: Settings) -> Report:
     candidates = providers.candidates(ort.get_available_providers(), settings.provider)
     options.tell("trying providers")
     findings = placement.findings_of(found, settings, candidates, lambda *_: None)
-    options.tell("trying numbers of threads")
-    times = {} if settings.threads else _sweep(found, settings, options)
+    times = {} if settings.threads or options.quick else _sweep(found, settings, options)
     usual = times.get(os.cpu_count() or 1, [])
     slept = [one / other for one, other in zip(times.pop(_ASLEEP, []), usual, strict=False)]
     by_usual = {
@@ -116,6 +115,7 @@ def _told_of_sleep(decision: Decision) -> Iterator[str]:
 
 def _sweep(found: Assets, settings: Settings, options: Options) -> dict[int, list[float]]:
     """Seconds of each round, by number of threads: one, halves of all, all, and all that sleep."""
+    options.tell("trying numbers of threads")
     built = build.ensure(found.model, found.sha256, settings.cache_dir, lambda *_: None)
     cores = os.cpu_count() or 1
     counts = {1, *(cores >> halved for halved in range(cores.bit_length()))} - {0}

@@ -4,8 +4,9 @@ Each trouble is in a process of its own, and all are asked in turn with one that
 it cannot be loaded, so espeak-ng reads. No G2P: neither can, so words are spelled out. A failing
 model: one call in the middle of every request; who is told so asks again, and first is then until
 the second answer is heard. A damaged ledger, a damaged graph: files of the cache that are not what
-they should be, which only matters at the start. No provider: the setting names one that this ONNX
-Runtime does not have; all others are asked for the processor. Of none: first sound by that of the
+they should be, which only matters at the start; the graph is built anew, so it is left out if it has
+to be quick. No provider: the setting names one that this ONNX Runtime does not have; all others are
+asked for the processor. Of none: first sound by that of the
 one without trouble, in the same round.
 """
 
@@ -73,10 +74,12 @@ async def run(options: Options) -> Report:
         )
         if NONE in found.ended:
             raise SetupError(found.ended[NONE])
-        options.tell(DAMAGED_GRAPH)
-        damaged = await _started(_spec(DAMAGED_GRAPH, options, cache_dir=graph))
+        damaged = []
+        if not options.quick:
+            options.tell(DAMAGED_GRAPH)
+            damaged.append(await _started(_spec(DAMAGED_GRAPH, options, cache_dir=graph)))
     ended = (_cells(name, None, False, None, None, says) for name, says in found.ended.items())
-    rows = [*(_row(found, entry) for entry in found.entries), *ended, damaged]
+    rows = [*(_row(found, entry) for entry in found.entries), *ended, *damaged]
     return Report(
         rows=rows,
         document={"machine": machine.record(), "rows": rows},

@@ -2,8 +2,8 @@
 
 An acoustic pass over 90 phonemes and a first window, by processes that take turns, each with another
 number of threads, with threads that wait for each other awake or asleep, with another nice value, or
-with two lanes. All of it on a quiet machine and beside neighbours that keep every core busy; what
-these keep of what they do alone is told too. Then streams that come at once: one lane does a piece
+with two lanes. All of it on a quiet machine and, unless it has to be quick, beside neighbours that
+keep every core busy; what these keep of what they do alone is told too. Then streams that come at once: one lane does a piece
 after the other on all cores, two lanes two at a time on half of them. Then how much all cores are
 worth for short and for long windows and passes. Ratios are by the usual kind of the same round:
 one lane on all cores, awake, at nice 0.
@@ -75,12 +75,18 @@ async def run(options: Options) -> Report:
 
 
 def turns(cores: int, *, quick: bool) -> list[Turn]:
-    """All that is measured on a machine with so many cores."""
+    """All that is measured on a machine with so many cores.
+
+    What is beside busy neighbours has no ratio, because it scatters, so it is left out if it has to be
+    quick.
+    """
     usual = Kind()
     counts = sorted({1, *(cores >> halved for halved in range(cores.bit_length()))} - {0, cores})
     kinds = [usual, *(Kind(threads=number) for number in counts[-3:]), Kind(spinning=False)]
-    made = [Turn(kind, busy=busy) for kind in kinds for busy in (False, True)]
-    made += [Turn(Kind(spinning=spinning, nice=NICE), busy=True) for spinning in (True, False)]
+    made = [Turn(kind) for kind in kinds]
+    if not quick:
+        niced = [Kind(spinning=spinning, nice=NICE) for spinning in (True, False)]
+        made += [Turn(kind, busy=True) for kind in (*kinds, *niced)]
     if cores > 1:
         lanes = (usual, two_lanes(cores))
         streams = QUICK_STREAMS if quick else STREAMS

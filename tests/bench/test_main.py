@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from bench import __main__ as command
 from bench import kept, summary
-from bench.report import Options, Report, at_most
+from bench.report import Lacking, Options, Report, at_most
 from bench.summary import Finished
 from engine.errors import SetupError
 from tests.support.processes import run_module
@@ -284,6 +284,26 @@ def test_a_run_is_kept_and_reported(monkeypatch: pytest.MonkeyPatch, folder: Pat
     assert "![throughput](throughput-20261129-000000.svg)" in report
     for suffix in ("svg", "png"):
         assert (folder / f"throughput-20261129-000000.{suffix}").read_text() == "drawn"
+
+
+def test_a_run_of_everything_goes_on_without_what_this_machine_lacks(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    class Needy:
+        @staticmethod
+        async def run(options: Options) -> Report:
+            raise Lacking("Install the texts.")
+
+    made: dict[str, object] = {"bench.scenarios.throughput": Scenario}
+    made["bench.scenarios.quality"] = Needy
+    monkeypatch.setattr("importlib.import_module", made.get)
+    monkeypatch.setattr(command, "NAMES", ["throughput", "quality"])
+    done = bench("--quick")
+    assert (done.exit_code, done.stderr) == (0, "quality: Install the texts.\n")
+    report = max(folder.glob("report-*.md")).read_text()
+    assert "**Could not be run:** Install the texts." in report
+    done = bench("quality", "--quick")
+    assert (done.exit_code, done.stderr) == (1, "quality: Install the texts.\n")
 
 
 def test_a_run_of_everything_in_which_a_scenario_fails_does_not_pass(

@@ -103,7 +103,8 @@ def test_everything_is_compared_with_the_usual_that_is_measured_too(
     assert len(set(plan)) == len({threads.name(turn) for turn in plan}) == len(plan)
     assert {threads.usual_of(turn) for turn in plan} <= set(plan)
     assert {turn.kind.threads for turn in plan} <= {0, *range(1, cores)}
-    assert any(turn.kind.nice for turn in plan)
+    assert any(turn.kind.nice for turn in plan) == (not quick)
+    assert any(turn.busy for turn in plan) == (not quick)
     assert any(turn.kind.lanes == 2 for turn in plan) == (cores > 1)
 
 
@@ -219,7 +220,7 @@ def entry(trouble: str, *first_ms: float | None, says: tuple[str, ...] = ()) -> 
     return Entry(Spec(trouble, ()), Ready({}, 5.0), runs[0], {stability.TEXTS[0]: runs})
 
 
-async def stable(monkeypatch: pytest.MonkeyPatch, found: Race) -> Report:
+async def stable(monkeypatch: pytest.MonkeyPatch, found: Race, *, quick: bool = False) -> Report:
     """The scenario's report, where this was found."""
 
     async def damaged(*_: Any) -> Any:
@@ -233,7 +234,7 @@ async def stable(monkeypatch: pytest.MonkeyPatch, found: Race) -> Report:
     monkeypatch.setattr(stability, "_damaged_caches", lambda folder: (folder, folder))
     monkeypatch.setattr(stability, "_started", damaged)
     monkeypatch.setattr(race, "run", ran)
-    return await stability.run(Options())
+    return await stability.run(Options(quick=quick))
 
 
 async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targets(
@@ -270,6 +271,13 @@ async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targ
     }
     finished = summary.Finished("stability", "About.", report)
     assert "| no misaki | 5 | no | – | – | – |" in summary.markdown("now", {}, [finished])
+
+
+async def test_no_graph_is_built_if_it_has_to_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Race(3, {}, [entry(stability.NONE, 100)])
+    report = await stable(monkeypatch, found, quick=True)
+    assert [row["trouble"] for row in report.rows] == [stability.NONE]
+    assert not any(stability.DAMAGED_GRAPH in note for note in report.notes)
 
 
 async def test_without_an_engine_that_has_no_trouble_there_is_nothing_to_compare(

@@ -26,6 +26,15 @@ def test_root_installs_what_is_missing(checkout: Checkout) -> None:
     )
 
 
+def test_texts_for_benchmarks_are_a_kind_of_their_own(checkout: Checkout) -> None:
+    debian(checkout)
+    done = checkout.run("scripts/system.sh", "bench", INSTALLED="fortunes fortunes-es")
+    assert done.returncode == 0
+    assert checkout.log()[1] == (
+        "apt-get install -y --no-install-recommends fortunes-it fortunes-br -qq"
+    )
+
+
 def test_node_from_elsewhere_is_left_alone(checkout: Checkout) -> None:
     debian(checkout)
     checkout.program("npm")
