@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.status import Status
 
 from bench import kept, machine, quantise, ratios, scenarios, shown, summary, tune
-from bench.report import Lacking, Options, cell
+from bench.report import Options, cell
 from bench.summary import Finished
 from engine import config, process
 from engine.errors import EngineError, InvalidRequest, SetupError
@@ -232,11 +232,14 @@ def _finished(console: Console, run: str, name: str, options: Options, whole: bo
         scenario = importlib.import_module(f"bench.scenarios.{name}")
         paragraphs = (scenario.__doc__ or "").split("\n\n")
         about = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        # Only what needs more than `make setup` brings can tell; a run of all goes on without it.
+        if sentence := getattr(scenario, "lacks", lambda: None)():
+            return Finished(name, about, failure=sentence, lacking=True)
         with console.status(name) as status:
             asked = replace(options, tell=partial(_tell, status, name))
             report = trio.run(partial(scenario.run, asked))
     except EngineError as error:
-        return Finished(name, about, failure=error.message, lacking=isinstance(error, Lacking))
+        return Finished(name, about, failure=error.message)
     except Exception as error:  # a fault of one must not cost what the others have found
         traceback.print_exc()
         return Finished(name, about, failure=f"It has a fault: {type(error).__name__}.")

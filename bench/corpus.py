@@ -15,13 +15,14 @@ from pathlib import Path
 import msgspec
 from sentencex import segment
 
-from bench.report import Lacking
+from engine.errors import SetupError
 from engine.request import TextOptions
 from engine.text import languages
 from engine.text.frontend import TextFrontend
 from engine.text.lexicon import Lexicon
 
 FORTUNES = Path("/usr/share/games/fortunes")
+WANTED = "Install the packages fortunes, fortunes-es, fortunes-it, fortunes-br."
 
 _ENGLISH = """
     fortunes literature riddles people platitudes wisdom work science food education definitions
@@ -63,7 +64,7 @@ def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> It
     """Utterances of all voices in turn; a loaded `frontend` reads them.
 
     Raises:
-        Lacking: the packages are not installed.
+        SetupError: the packages are not installed.
     """
     chance = random.Random(seed)  # the same list every time, not a secret
     english = _texts(FORTUNES / name for name in _ENGLISH.split())
@@ -72,7 +73,7 @@ def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> It
         for first, names in _OTHERS.items()
     }
     if not english or not all(others.values()):
-        raise Lacking("Install the packages fortunes, fortunes-es, fortunes-it, fortunes-br.")
+        raise SetupError(WANTED)
     for number in range(count):
         voice = voices[number % len(voices)]
         kind = chance.random()
@@ -87,6 +88,14 @@ def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> It
         if 2 <= len(phonemes) <= 240:
             held_out = zlib.crc32(text.encode()) % 8 == 0
             yield Job(text, phonemes, voice, chance.choice(_SPEEDS), held_out)
+
+
+def lacks() -> str | None:
+    """A sentence about what this machine lacks for that; None if it has all."""
+    there = FORTUNES.is_dir() and all(
+        any(FORTUNES.glob(name)) for names in _OTHERS.values() for name in names
+    )
+    return None if there else WANTED
 
 
 def _texts(paths: Iterable[Path]) -> list[str]:

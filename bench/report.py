@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.errors import SetupError
-
 Row = Mapping[str, Any]
 
 #: values of which the 95th percentile is another one than the worst
@@ -56,10 +54,6 @@ class Report:
     raw: Mapping[str, Any] = field(default_factory=dict)
     ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
     plot: Callable[[Path], None] | None = None
-
-
-class Lacking(SetupError):
-    """This machine lacks what a scenario is measured with; a run of all goes on without it."""
 
 
 def at_least(what: str, value: float | None, target: float) -> str:

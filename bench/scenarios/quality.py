@@ -16,6 +16,7 @@ import onnxruntime as ort
 import trio
 from numpy.typing import NDArray
 
+from bench import corpus
 from bench.corpus import Job
 from bench.distance import clicks
 from bench.machine import record
@@ -37,6 +38,9 @@ from engine.model.vocoder import Vocoder
 from engine.synthesis import Model, warm_up
 
 Floats = NDArray[np.float32]
+
+#: asked before it is run
+lacks = corpus.lacks
 
 TITLE = "Streamed against whole, held-out texts"
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from bench import __main__ as command
 from bench import kept, summary
-from bench.report import Lacking, Options, Report, at_most
+from bench.report import Options, Report, at_most
 from bench.summary import Finished
 from engine.errors import SetupError
 from tests.support.processes import run_module
@@ -291,8 +291,8 @@ def test_a_run_of_everything_goes_on_without_what_this_machine_lacks(
 ) -> None:
     class Needy:
         @staticmethod
-        async def run(options: Options) -> Report:
-            raise Lacking("Install the texts.")
+        def lacks() -> str:
+            return "Install the texts."
 
     made: dict[str, object] = {"bench.scenarios.throughput": Scenario}
     made["bench.scenarios.quality"] = Needy
