@@ -22,7 +22,6 @@ from engine.text.frontend import TextFrontend
 from engine.text.lexicon import Lexicon
 
 FORTUNES = Path("/usr/share/games/fortunes")
-WANTED = "Install the packages fortunes, fortunes-es, fortunes-it, fortunes-br."
 
 _ENGLISH = """
     fortunes literature riddles people platitudes wisdom work science food education definitions
@@ -66,14 +65,14 @@ def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> It
     Raises:
         SetupError: the packages are not installed.
     """
+    if sentence := lacks():
+        raise SetupError(sentence)
     chance = random.Random(seed)  # the same list every time, not a secret
     english = _texts(FORTUNES / name for name in _ENGLISH.split())
     others = {
         first: _texts(path for name in names for path in sorted(FORTUNES.glob(name)))
         for first, names in _OTHERS.items()
     }
-    if not english or not all(others.values()):
-        raise SetupError(WANTED)
     for number in range(count):
         voice = voices[number % len(voices)]
         kind = chance.random()
@@ -92,10 +91,10 @@ def jobs(count: int, voices: list[str], frontend: TextFrontend, seed: int) -> It
 
 def lacks() -> str | None:
     """A sentence about what this machine lacks for that; None if it has all."""
-    there = FORTUNES.is_dir() and all(
-        any(FORTUNES.glob(name)) for names in _OTHERS.values() for name in names
-    )
-    return None if there else WANTED
+    by_language = (_ENGLISH.split(), *_OTHERS.values())
+    if all(any(any(FORTUNES.glob(name)) for name in names) for names in by_language):
+        return None
+    return "Install the packages fortunes, fortunes-es, fortunes-it, fortunes-br."
 
 
 def _texts(paths: Iterable[Path]) -> list[str]:

@@ -2,8 +2,9 @@
 
 Cold: loading, and the first text of 100 characters, in a process of its own. Warm: a text whose
 sentences are not remembered. Cached: the same text again, with memory for its sentences. These are
-processor time, all in turn; ratios are of the least in each round. The whole front end is measured, with normaliser and cutting into
-segments. Growth: a character of the longest text by one of a text of 100.
+processor time, all in turn; ratios are of the least in each round. The whole front end is measured,
+with normaliser and cutting into segments. Growth: a character of the longest text by one of a text
+of 100.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """What is left when something is taken away: whether speech still comes, how soon, and what is said.
 
-Each trouble is in a process of its own, and all are asked in turn with one that has none. No misaki:
-it cannot be loaded, so espeak-ng reads. No G2P: neither can, so words are spelled out. A failing
-model: one call in the middle of every request; who is told so asks again, and first is then until
-the second answer is heard. A damaged ledger, a damaged graph: files of the cache that are not what
-they should be, which only matters at the start; the graph is built anew, so it is left out if it has
-to be quick. No provider: the setting names one that this ONNX Runtime does not have; all others are
-asked for the processor. Of none: first sound by that of the
-one without trouble, in the same round.
+Each trouble is in a process of its own, and all are asked in turn with one that has none. No
+misaki: it cannot be loaded, so espeak-ng reads. No G2P: neither can, so words are spelled out. A
+failing model: one call in the middle of every request; who is told so asks again, and first is then
+until the second answer is heard. A damaged ledger, a damaged graph: files of the cache that are not
+what they should be, which only matters at the start; the graph is built anew, so it is left out if
+it has to be quick. No provider: the setting names one that this ONNX Runtime does not have; all
+others are asked for the processor. Of none: first sound by that of the one without trouble, in the
+same round.
 """
 
 from __future__ import annotations

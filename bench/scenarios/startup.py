@@ -2,9 +2,9 @@
 
 The files are in the disk's cache and the model in the user's: this is the second start and all
 later ones, not the first, which downloads, and builds: that takes `build`, done once, from the
-published file to graphs in a folder of its own (not if it has to be quick). `graphs` is what loading the three saved graphs takes of
-it. The first request must find everything warm: it is compared with the last ones of ten, which like all
-between them are other texts of the same length.
+published file to graphs in a folder of its own (not if it has to be quick). `graphs` is what
+loading the three saved graphs takes of it. The first request must find everything warm: it is
+compared with the last ones of ten, which like all between them are other texts of the same length.
 """
 
 from __future__ import annotations

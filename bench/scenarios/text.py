@@ -6,9 +6,9 @@ The texts to break it are readings mutated with a seed: parts repeated, lost, ex
 signs, tags and characters of all scripts. `drift` counts words or warnings whose characters are not
 in the text, or not in order.
 
-Ratios, of processor time, the least in each round: the start by that of a process with nothing but spaCy's tagger and misaki;
-a sentence through all of the front end by G2P alone; a character of a broken text by one of a sentence
-(medians).
+Ratios, of processor time, the least in each round: the start by that of a process with nothing but
+spaCy's tagger and misaki; a sentence through all of the front end by G2P alone. By medians: a
+character of a broken text by one of a sentence.
 """
 
 from __future__ import annotations

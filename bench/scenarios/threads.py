@@ -1,12 +1,12 @@
 """Threads, spinning, priorities and lanes: what a stream's first sound takes with each.
 
-An acoustic pass over 90 phonemes and a first window, by processes that take turns, each with another
-number of threads, with threads that wait for each other awake or asleep, with another nice value, or
-with two lanes. All of it on a quiet machine and, unless it has to be quick, beside neighbours that
-keep every core busy; what these keep of what they do alone is told too. Then streams that come at once: one lane does a piece
-after the other on all cores, two lanes two at a time on half of them. Then how much all cores are
-worth for short and for long windows and passes. Ratios are by the usual kind of the same round:
-one lane on all cores, awake, at nice 0.
+An acoustic pass over 90 phonemes and a first window, by processes that take turns, each with
+another number of threads, with threads that wait for each other awake or asleep, with another nice
+value, or with two lanes. All of it on a quiet machine and, unless it has to be quick, beside
+neighbours that keep every core busy; what these keep of what they do alone is told too. Then
+streams that come at once: one lane does a piece after the other on all cores, two lanes two at a
+time on half of them. Then how much all cores are worth for short and for long windows and passes.
+Ratios are by the usual kind of the same round: one lane on all cores, awake, at nice 0.
 """
 
 from __future__ import annotations

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from bench import corpus
 from bench.report import Options
-from bench.scenarios import first_byte, providers, startup, transport
+from bench.scenarios import first_byte, providers, quality, startup, transport
 from engine.model import placement
 from engine.model.assets import Assets
 from http_compat.schema import Format
@@ -83,3 +86,17 @@ async def test_where_there_is_the_processor_alone_a_quick_look_says_so_and_keeps
     assert (report.rows, report.ratios) == ([], {})
     assert "processor is used alone" in report.notes[0]
     assert report.notes[-1] == "Nothing was kept."
+
+
+def test_the_texts_of_quality_are_missed_before_it_is_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(corpus, "FORTUNES", tmp_path)
+    (tmp_path / "es").mkdir()
+    for name in ("literature", "es/a.fortunes", "brasil"):
+        (tmp_path / name).write_text("One.")
+    assert quality.lacks() == (
+        "Install the packages fortunes, fortunes-es, fortunes-it, fortunes-br."
+    )
+    (tmp_path / "italia").write_text("Uno.")
+    assert quality.lacks() is None
