@@ -89,9 +89,10 @@ def test_words_are_marked_where_they_are_heard(
 
 
 async def test_the_last_word_of_a_long_text_is_there(real_service: KokoroService) -> None:
-    text = f"{SPOKEN[1][1]} {SPOKEN[5][1]} And that is all."
-    heard = await hear(real_service, SpeechRequest(text=text))
-    assert transcribe(heard.audio).split()[-2:] == ["is", "all"]
+    _, texts, said = zip(SPOKEN[1], SPOKEN[5], strict=True)
+    heard = await hear(real_service, SpeechRequest(text=f"{' '.join(texts)} And that is all."))
+    # A recogniser that isn't told what comes hears "ah" instead of "all" now and then.
+    assert ends_heard(heard.audio, f"{' '.join(said)} and that is all")
 
 
 async def test_more_than_510_phonemes_in_one_sentence_are_all_spoken(

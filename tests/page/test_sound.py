@@ -175,7 +175,12 @@ async def test_voice_and_speed_count_from_the_next_sentence_on(page: Page) -> No
         assert not page.complaints
 
 
-async def test_stop_is_silence_and_does_not_click(page: Page) -> None:
+#: a machine that is busy with something else may be too slow, which is not what is asked
+TRIES = 4
+
+
+async def _stopped(page: Page) -> tuple[float, float, bool]:
+    """How long sound went on after Stop, in seconds, its last sample, and whether it came in time."""
     async with staged(ToneVoice(rtf=0.2)) as stage:
         tap = await opened(stage, page)
         await page.fill("#text", TONES * 5)
@@ -188,17 +193,22 @@ async def test_stop_is_silence_and_does_not_click(page: Page) -> None:
         await page.says("#status", "Stopped")
         await page.until(f"tap.context.currentTime > {stopped_s} + 0.3")
         out, first = await tap.samples()
-        loud = np.flatnonzero(out)
-        after_s = (first + loud[-1] + 1) / SAMPLE_RATE - stopped_s
-        assert 0 < after_s <= 0.060
-        assert abs(out[loud[-1]]) < 0.01  # it was faded out
+        last = np.flatnonzero(out)[-1]
         await trio.testing.wait_all_tasks_blocked()
         assert not stage.engine.streams.live  # and nobody goes on computing
         assert not page.complaints
+        after_s = (first + last + 1) / SAMPLE_RATE - stopped_s
+        # sound that had run out before it was asked to stop says nothing
+        return after_s, out[last], await page.text("#underruns") == "0" and after_s > 0
 
 
-#: a machine that is busy with something else may be too slow, which is not what is asked
-TRIES = 4
+async def test_stop_is_silence_and_does_not_click(page: Page) -> None:
+    for _ in range(TRIES):
+        after_s, last, in_time = await _stopped(page)
+        if in_time:
+            break
+    assert 0 < after_s <= 0.060
+    assert abs(last) < 0.01  # it was faded out
 
 
 async def _with_a_pause(page: Page) -> tuple[Samples, Samples, bool]:
