@@ -12,7 +12,7 @@ import json
 import random
 import subprocess
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,8 +23,8 @@ import trio
 
 from bench import machine
 from bench.engines import OURS, ROOT, VOICE, Field, Spec
-from bench.ratios import by_round
-from bench.report import Row, upper, upper_name
+from bench.ratios import by_round, lows
+from bench.report import Options, Row, upper, upper_name
 from bench.workers.protocol import Ask, Ready, Run
 from engine.audio import from_pcm
 from engine.errors import SetupError
@@ -32,6 +32,8 @@ from engine.model.distance import Audio, lsd_db
 
 #: threads of an engine that spin for a while after their work must not disturb the next one
 SETTLE_S = 0.2
+#: how often more what comes from a cache is asked, which takes milliseconds
+CACHED_TIMES = 3
 
 #: only for a worker that hangs: how long it may say nothing
 _PATIENCE_S = 900
@@ -120,7 +122,7 @@ class Entry:
     Attributes:
         ready: its versions and how long it took to load.
         cold: its first request.
-        runs: by text, one for each round.
+        runs: by text, as many for each round.
         audio: by text, untrimmed.
     """
 
@@ -136,12 +138,14 @@ class Race:
     """What was measured.
 
     Attributes:
+        turns: in each round.
         machine: on what, as it was before.
         references: recordings of processes that did not compete, by name and text.
         ended: what engines said that have ended, by name; they are no entries.
     """
 
     rounds: int
+    turns: int
     machine: dict[str, object]
     entries: list[Entry] = field(default_factory=list)
     references: dict[str, dict[str, Audio]] = field(default_factory=dict)
@@ -151,10 +155,8 @@ class Race:
 async def run(
     specs: Sequence[Spec],
     texts: Sequence[str],
-    rounds: int,
+    options: Options,
     *,
-    seed: int = 1,
-    tell: Callable[[str], None] = lambda _: None,
     settle_s: float = SETTLE_S,
     may_end: bool = False,
 ) -> Race:
@@ -163,16 +165,14 @@ async def run(
     Args:
         specs: the processes that compete.
         texts: what they say; the first is also the very first request to each of them.
-        rounds: how often.
-        seed: of the order.
-        tell: shows what is being done.
+        options: how often, in which order, and who is told what is being done.
         settle_s: rest before every request.
         may_end: an engine that ends is left out, and the others go on.
 
     Raises:
         SetupError: an engine cannot be started, or ended though it must not.
     """
-    race = Race(rounds, machine.record())
+    race = Race(options.rounds, options.turns, machine.record())
 
     def lost(spec: Spec, error: SetupError) -> None:
         if not may_end:
@@ -183,7 +183,7 @@ async def run(
     for spec in specs:
         # Also first because it may have to build what its engine needs, which takes memory.
         if isinstance(spec.reference, Spec):
-            tell(f"recording {spec.reference.name}")
+            options.tell(f"recording {spec.reference.name}")
             async with started(spec.reference) as worker:
                 await worker.ready()
                 recordings = {text: (await worker.record(text))[1] for text in texts}
@@ -191,7 +191,7 @@ async def run(
     async with AsyncExitStack() as stack:
         pairs: list[tuple[Worker, Entry]] = []
         for spec in specs:
-            tell(f"loading {spec.name} and speaking every text once")
+            options.tell(f"loading {spec.name} and speaking every text once")
             worker = await stack.enter_async_context(started(spec))
             try:
                 ready = await worker.ready()
@@ -204,11 +204,16 @@ async def run(
                 continue
             pairs.append((worker, entry))
             race.entries.append(entry)
-        order = random.Random(seed)
-        for number in range(rounds):
-            tell(f"round {number + 1} of {rounds}")
-            for text in order.sample(texts, len(texts)):
-                for worker, entry in order.sample(pairs, len(pairs)):
+        order = random.Random(options.seed)
+        for number in range(options.rounds):
+            options.tell(f"round {number + 1} of {options.rounds}")
+            for text in order.sample(texts, len(texts)) * options.turns:
+                asked = [
+                    pair
+                    for pair in pairs
+                    for _ in range(CACHED_TIMES if pair[1].spec.cached else 1)
+                ]
+                for worker, entry in order.sample(asked, len(asked)):
                     if entry.spec.name in race.ended:
                         continue
                     await trio.sleep(settle_s)
@@ -230,7 +235,7 @@ def rows(race: Race, texts: Sequence[str]) -> list[Row]:
 
 def spread(race: Race, texts: Sequence[str]) -> list[Row]:
     """The same rows for a table: with 95th percentiles or the worst, and no tenths above 100 ms."""
-    name = upper_name(race.rounds)
+    name = upper_name(race.rounds * race.turns)
     made: list[Row] = []
     for text, entry in _shown(race, texts):
         row = {
@@ -272,22 +277,32 @@ def _rtf(run: Run) -> float:
 def ratios(
     race: Race, texts: Sequence[str], value: Callable[[Run], float | None]
 ) -> dict[str, list[float]]:
-    """Of each round, what ours took by what others took, and from the cache by without it."""
+    """Of the lowest in each round: ours by what others took, and from the cache by without it."""
     ours = _entry(race, OURS)
     if ours is None:
         return {}
     found = {}
     for text in texts:
-        own = [value(run) for run in ours.runs[text]]
+        own = list(lowest(race, ours.runs[text], value))
         for other in race.entries:
             if other is ours or not _as_asked(other, text):
                 continue
-            theirs = [value(run) for run in other.runs[text]]
+            theirs = list(lowest(race, other.runs[text], value))
             if other.spec.name == OURS:
                 found[f"{len(text)} characters, cached / not"] = by_round(theirs, own)
             else:
                 found[f"{len(text)} characters, ours / {other.spec.name}"] = by_round(own, theirs)
     return {name: values for name, values in found.items() if values}
+
+
+def lowest(
+    race: Race, runs: Sequence[Run], value: Callable[[Run], float | None]
+) -> Iterator[float | None]:
+    """What the lowest turns of each round have; None for a round in which none has anything."""
+    size = len(runs) // race.rounds
+    for at in range(0, len(runs), size):
+        found = [one for run in runs[at : at + size] if (one := value(run)) is not None]
+        yield lows(found, 1)[0] if found else None
 
 
 def _entry(race: Race, name: str) -> Entry | None:

@@ -19,6 +19,7 @@ class Options:
 
     Attributes:
         rounds: how often everything is repeated; medians are reported.
+        turns: of each contender in a round, where turns are long; ratios are of the lowest.
         engines: names of the engines to compare; empty: all of them.
         threads: inference threads of every engine; 0: one per core.
         seed: of every order and every made-up text.
@@ -27,6 +28,7 @@ class Options:
     """
 
     rounds: int = 7
+    turns: int = 1
     engines: tuple[str, ...] = ()
     threads: int = 0
     seed: int = 1

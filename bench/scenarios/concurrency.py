@@ -3,13 +3,13 @@
 When each is first heard, whether all go on, how soon a cancelled one gives way. A miss: what comes
 next is not there when a listener, who plays everything as soon as it comes, has played what was
 before it. The bound for the last of k streams is (k first windows + one acoustic pass) times 1.5,
-both as they take alone in the same round. Sharing: until all have ended, by k times what one alone
+both as they take alone in the same turn. Sharing: until all have ended, by k times what one alone
 takes. P95 or worst: of what all streams of all rounds had; of fewer than 20 it is the worst.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,7 @@ import trio
 
 from bench import plot
 from bench.machine import record
-from bench.ratios import by_round
+from bench.ratios import by_round, lows, median_by_round
 from bench.report import Options, Report, Row, at_most, upper
 from bench.train_statistics import Maker
 from engine import config, service
@@ -33,9 +33,9 @@ from engine.text.frontend import TextFrontend
 from engine.text.g2p import G2P
 from engine.text.lexicon import Lexicon
 
-STREAMS, QUICK_STREAMS = (1, 2, 4, 8, 16), (1, 2, 8)
-#: where the bound is looked at
-BOUND_AT = 8
+STREAMS, QUICK_STREAMS = (1, 2, 4, 8, 16), (1, 4)
+#: where the bound is looked at, and how often what its steps take alone is measured for it
+BOUND_AT, TIMES = 4, 3
 VOICE = "af_heart"
 #: the latest first frame against its bound, and a cancelled stream's lane, ms
 BOUND, CANCEL_MS = 1.5, 150
@@ -65,18 +65,21 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """One round: what steps take alone, the streams by their number, and the time of a cancel."""
+class Turn:
+    """One turn: what steps take alone, the streams by their number, and the time of a cancel."""
 
     pass_ms: float
     window_ms: float
     heard: Mapping[int, Sequence[Heard]]
     cancel_ms: float
 
-    def bound(self, count: int) -> float:
-        """The last first frame of so many streams, by what its work takes alone."""
-        last_ms = max(one.first_ms for one in self.heard[count])
-        return last_ms / (count * self.window_ms + self.pass_ms)
+    def bound_ms(self, count: int) -> float:
+        """What the work for the last first frame of so many streams takes alone."""
+        return count * self.window_ms + self.pass_ms
+
+    def last_ms(self, count: int) -> float:
+        """The last first frame of so many streams."""
+        return max(one.first_ms for one in self.heard[count])
 
     def end_ms(self, count: int) -> float:
         """When all of so many streams have ended."""
@@ -84,24 +87,25 @@ class Round:
 
 
 async def run(options: Options) -> Report:
-    """Medians over the rounds."""
+    """Medians over all turns."""
     settings = config.load({"cache_mb": 0, "threads": options.threads}).settings
     engine = await service.load(settings)
     counts = QUICK_STREAMS if options.quick else STREAMS
     text = QUICK_TEXT if options.quick else TEXT
     measure = await trio.to_thread.run_sync(_Alone, options.threads, text)
-    rounds = []
-    for number in range(options.rounds):
-        pass_ms, window_ms = await trio.to_thread.run_sync(measure.once)
+    turns = []
+    for number in range(options.rounds * options.turns):
+        alone = [await trio.to_thread.run_sync(measure.once) for _ in range(TIMES)]
         heard = {}
         for count in counts:
-            options.tell(f"round {number + 1} of {options.rounds}, {count} at once")
+            options.tell(f"turn {number + 1} of {options.rounds * options.turns}, {count} at once")
             heard[count] = await _streams(engine, count, text)
-        rounds.append(Round(pass_ms, window_ms, heard, await _cancelled(engine, text)))
-    rows = [_row(rounds, count) for count in counts]
-    pass_ms = float(np.median([one.pass_ms for one in rounds]))
-    window_ms = float(np.median([one.window_ms for one in rounds]))
-    cancel_ms = float(np.median([one.cancel_ms for one in rounds]))
+        pass_ms, window_ms = map(min, zip(*alone, strict=True))
+        turns.append(Turn(pass_ms, window_ms, heard, await _cancelled(engine, text)))
+    rows = [_row(turns, count) for count in counts]
+    pass_ms = float(np.median([one.pass_ms for one in turns]))
+    window_ms = float(np.median([one.window_ms for one in turns]))
+    cancel_ms = float(np.median([one.cancel_ms for one in turns]))
     costs = {"pass_ms": pass_ms, "window_ms": window_ms, "cancel_ms": cancel_ms}
     return Report(
         rows=rows,
@@ -111,25 +115,26 @@ async def run(options: Options) -> Report:
             *_bounds(rows),
             at_most("ms from cancel to a free lane", cancel_ms, CANCEL_MS),
         ],
-        ratios=_ratios(rounds, counts),
+        ratios=_ratios(turns, options.rounds, counts),
         plot=partial(plot.concurrency, rows),
     )
 
 
-def _row(rounds: Sequence[Round], count: int) -> Row:
-    heard = [one for r in rounds for one in r.heard[count]]
+def _row(turns: Sequence[Turn], count: int) -> Row:
+    heard = [one for turn in turns for one in turn.heard[count]]
     firsts_ms = [one.first_ms for one in heard]
-    lasts_ms = [max(one.first_ms for one in r.heard[count]) for r in rounds]
     return {
         "streams": count,
         "first frame, median ms": round(float(np.median(firsts_ms))),
         "first frame, p95 or worst ms": round(upper(firsts_ms)),
-        "first frame, last ms": round(float(np.median(lasts_ms))),
-        "last of bound": round(float(np.median([r.bound(count) for r in rounds])), 2),
+        "first frame, last ms": round(float(np.median([turn.last_ms(count) for turn in turns]))),
+        "last of bound": median_by_round(
+            (turn.last_ms(count) for turn in turns), (turn.bound_ms(count) for turn in turns)
+        ),
         "misses a stream": round(float(np.mean([one.misses for one in heard])), 1),
         "missed ms a stream": round(float(np.mean([one.missed_ms for one in heard]))),
-        "sharing": round(
-            float(np.median([r.end_ms(count) / count / r.end_ms(1) for r in rounds])), 2
+        "sharing": median_by_round(
+            (turn.end_ms(count) for turn in turns), (count * turn.end_ms(1) for turn in turns)
         ),
     }
 
@@ -143,16 +148,21 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _ratios(rounds: Sequence[Round], counts: Sequence[int]) -> dict[str, list[float]]:
+def _ratios(turns: Sequence[Turn], rounds: int, counts: Sequence[int]) -> dict[str, list[float]]:
+    """Of the lowest turns in each round."""
+
+    def low(ms: Callable[[Turn, int], float], count: int) -> list[float]:
+        return lows([ms(turn, count) for turn in turns], rounds)
+
     found = {}
     for count in counts:
         if count == 1:
             continue
-        bounds = [one.bound(count) for one in rounds]
-        alone_ms = [count * one.end_ms(1) for one in rounds]
-        found[f"{count} streams, last first frame / work alone"] = bounds
+        found[f"{count} streams, last first frame / work alone"] = by_round(
+            low(Turn.last_ms, count), low(Turn.bound_ms, count)
+        )
         found[f"{count} streams, end / {count} alone"] = by_round(
-            [one.end_ms(count) for one in rounds], alone_ms
+            low(Turn.end_ms, count), (count * ms for ms in low(Turn.end_ms, 1))
         )
     return found
 

@@ -19,7 +19,7 @@ import trio
 
 from bench.interleave import interleaved
 from bench.machine import record
-from bench.ratios import by_round, least
+from bench.ratios import by_round, lows
 from bench.report import Options, Report, Row, at_most
 from engine.audio import SAMPLE_RATE, ms_to_samples, to_pcm
 from http_compat.containers import encoder_for
@@ -52,8 +52,8 @@ async def run(options: Options) -> Report:
             contenders, TIMES * options.rounds, seed=options.seed, clock=time.process_time
         )
     )
-    lows = {name: least(turns, options.rounds) for name, turns in took.items()}
-    of_zlib = {container: by_round(lows[container], lows[ZLIB]) for container in Format}
+    low = {name: lows(turns, options.rounds) for name, turns in took.items()}
+    of_zlib = {container: by_round(low[container], low[ZLIB]) for container in Format}
     rows: list[Row] = [
         {
             "container": str(container),

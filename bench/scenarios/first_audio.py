@@ -45,7 +45,7 @@ async def run(options: Options) -> Report:
     """Medians by length of the sentence and engine."""
     field = await trio.to_thread.run_sync(engines.prepare, options)
     texts = [text for text in TEXTS if not options.quick or len(text) <= QUICK_CHARS]
-    found = await race.run(field.specs, texts, options.rounds, seed=options.seed, tell=options.tell)
+    found = await race.run(field.specs, texts, options)
     by_length = sorted(texts, key=len)
     rows = race.rows(found, by_length)
     return Report(

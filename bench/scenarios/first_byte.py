@@ -17,7 +17,7 @@ import numpy as np
 import trio
 
 from bench import machine, started
-from bench.ratios import by_round, medians
+from bench.ratios import by_round, lows
 from bench.report import Options, Report, at_most
 from bench.scenarios import transport
 from bench.workers.wire import time_in
@@ -130,12 +130,12 @@ async def run(options: Options) -> Report:
 
 
 def ratios(found: Mapping[Kind, Sequence[float]]) -> dict[str, list[float]]:
-    """Of the medians of each round; names are those of the kinds."""
-    middle = {kind: medians(ms, len(ms) // REQUESTS) for kind, ms in found.items()}
+    """Of the lowest in each round; names are those of the kinds."""
+    low = {kind: lows(ms, len(ms) // REQUESTS) for kind, ms in found.items()}
     plain = Format.PCM, "audio"
     return {
-        f"first byte, {kind[0]} as {kind[1]} / pcm": by_round(own, middle[plain])
-        for kind, own in middle.items()
+        f"first byte, {kind[0]} as {kind[1]} / pcm": by_round(own, low[plain])
+        for kind, own in low.items()
         if kind != plain and _is_compared(kind)
     }
 

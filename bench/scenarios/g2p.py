@@ -2,7 +2,7 @@
 
 Cold: loading, and the first text of 100 characters, in a process of its own. Warm: a text whose
 sentences are not remembered. Cached: the same text again, with memory for its sentences. These are
-processor time, all in turn; ratios are of the least in each round. The whole front end is measured,
+processor time, all in turn; ratios are of the lowest in each round. The whole front end is measured,
 with normaliser and cutting into segments. Growth: a character of the longest text by one of a text
 of 100.
 """
@@ -23,7 +23,7 @@ import trio
 from bench import plot
 from bench.interleave import interleaved
 from bench.machine import record
-from bench.ratios import by_round, least
+from bench.ratios import by_round, lows
 from bench.report import Options, Report, Row, at_most
 from bench.scenarios.text import made
 from engine.request import TextOptions
@@ -165,7 +165,7 @@ def _row(
 
 
 def _ratios(took: dict[Kind, list[float]]) -> dict[str, list[float]]:
-    took = {kind: least(seconds, len(seconds) // TIMES) for kind, seconds in took.items()}
+    took = {kind: lows(seconds, len(seconds) // TIMES) for kind, seconds in took.items()}
     found = {}
     for chars in LENGTHS:
         by_stage = {stage: took[stage, chars, False] for stage in STAGES}

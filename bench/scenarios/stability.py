@@ -69,9 +69,7 @@ async def run(options: Options) -> Report:
             _spec(NO_PROVIDER, options, provider=_not_offered()),
             _spec(DAMAGED_LEDGER, options, cache_dir=ledger),
         ]
-        found = await race.run(
-            specs, TEXTS, options.rounds, seed=options.seed, tell=options.tell, may_end=True
-        )
+        found = await race.run(specs, TEXTS, options, may_end=True)
         if NONE in found.ended:
             raise SetupError(found.ended[NONE])
         damaged = []
@@ -190,8 +188,10 @@ def _of_none(found: Race, entry: Entry) -> list[float]:
         ratio
         for text in TEXTS
         for ratio in by_round(
-            [run.first_audible_ms for run in entry.runs[text]],
-            [run.first_audible_ms for run in none.runs[text]],
+            *(
+                race.lowest(found, one.runs[text], lambda run: run.first_audible_ms)
+                for one in (entry, none)
+            )
         )
     ]
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import trio
 
 from bench import machine, started
+from bench.ratios import by_round, lows
 from bench.report import Options, Report, at_most
 from bench.train_statistics import Maker
 from engine import config
@@ -59,8 +60,16 @@ async def run(options: Options) -> Report:
         ],
         raw={"starts": starts},
         ratios={
-            "first request / later ones": [start["first_of_later"] for start in starts],
-            "graphs / whole start": [start["graphs_s"] / start["ready_s"] for start in starts],
+            # There is one first request in a start, so all starts together have one ratio.
+            "first request / later ones": by_round(
+                *(
+                    lows([start[f"{one}_request_ms"] for start in starts], 1)
+                    for one in ("first", "later")
+                )
+            ),
+            "graphs / whole start": by_round(
+                (start["graphs_s"] for start in starts), (start["ready_s"] for start in starts)
+            ),
         },
     )
 

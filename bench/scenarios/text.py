@@ -6,7 +6,7 @@ The texts to break it are readings mutated with a seed: parts repeated, lost, ex
 signs, tags and characters of all scripts. `drift` counts words or warnings whose characters are not
 in the text, or not in order.
 
-Ratios, of processor time, the least in each round: the start by that of a process with nothing but
+Ratios, of processor time, the lowest in each round: the start by that of a process with nothing but
 spaCy's tagger and misaki; a sentence through all of the front end by G2P alone. By medians: a
 character of a broken text by one of a sentence.
 """
@@ -28,7 +28,7 @@ import numpy as np
 import trio
 
 from bench import machine
-from bench.ratios import by_round, least, medians
+from bench.ratios import by_round, lows, medians
 from bench.report import Options, Report, at_most
 from engine.request import TextOptions
 from engine.text import languages
@@ -148,11 +148,11 @@ async def run(options: Options) -> Report:
         ],
         ratios={
             "start, s / spaCy and misaki alone": by_round(
-                *(least(each, 1) for each in _nth(2, starts, alone))
+                *(lows(each, 1) for each in _nth(2, starts, alone))
             ),
             "start, MB / spaCy and misaki alone": by_round(*_nth(1, starts, alone)),
             "200 characters, front end / G2P alone": by_round(
-                *(least(took[way], options.rounds) for way in ("whole", "alone"))
+                *(lows(took[way], options.rounds) for way in ("whole", "alone"))
             ),
             "a character of a broken text / of a sentence": of_sentence,
         },

@@ -27,7 +27,7 @@ from typing import Any
 import trio
 
 from bench import machine
-from bench.ratios import by_round, median_by_round
+from bench.ratios import by_round, lows, median_by_round
 from bench.report import Options, Report, Row
 from bench.workers import pieces
 from bench.workers.pieces import Answer, Ask, Kind
@@ -35,6 +35,8 @@ from engine import config
 from engine.errors import SetupError
 
 STREAMS, QUICK_STREAMS = (1, 2, 4, 8), (4,)
+#: turns in a round if it has to be quick: they take less than half a second
+QUICK_TURNS = 4
 #: of the engine, unless somebody sets another
 NICE = config.Settings.model_fields["nice"].default
 #: phonemes and columns of pieces that are short and long
@@ -124,14 +126,15 @@ def _run(options: Options) -> Report:
             _taken(workers[turn.kind], turn, neighbours)
         for number in range(options.rounds):
             options.tell(f"round {number + 1} of {options.rounds}")
-            for turn in chance.sample(plan, len(plan)):
-                found[turn].append(_taken(workers[turn.kind], turn, neighbours))
+            for _ in range(QUICK_TURNS if options.quick else 1):
+                for turn in chance.sample(plan, len(plan)):
+                    found[turn].append(_taken(workers[turn.kind], turn, neighbours))
     rows = [row(turn, found) for turn in plan]
     return Report(
         rows=rows,
         document={"machine": machine.record(), "rows": rows},
         raw={"s": {name(turn): [one.last_s for one in each] for turn, each in found.items()}},
-        ratios=ratios(found),
+        ratios=ratios(found, options.rounds),
     )
 
 
@@ -181,11 +184,11 @@ def _median_of(own: Sequence[Found], usual: Sequence[Found], value: Any) -> floa
     return median_by_round(map(value, own), map(value, usual))
 
 
-def ratios(found: Mapping[Turn, Sequence[Found]]) -> dict[str, list[float]]:
-    """Of each round: a turn by the usual kind; what is beside busy neighbours scatters too much."""
+def ratios(found: Mapping[Turn, Sequence[Found]], rounds: int) -> dict[str, list[float]]:
+    """Of the lowest in each round, by the usual kind; what is beside busy neighbours scatters too much."""
     return {
         f"{name(turn)} / usual": by_round(
-            [one.last_s for one in own], [one.last_s for one in found[usual_of(turn)]]
+            *(lows([one.last_s for one in each], rounds) for each in (own, found[usual_of(turn)]))
         )
         for turn, own in found.items()
         if turn.kind != Kind() and not turn.busy

@@ -36,7 +36,7 @@ async def run(options: Options) -> Report:
     """Medians by engine."""
     field = await trio.to_thread.run_sync(engines.prepare, options)
     texts = (PARAGRAPH[:QUICK_CHARS] if options.quick else PARAGRAPH,)
-    found = await race.run(field.specs, texts, options.rounds, seed=options.seed, tell=options.tell)
+    found = await race.run(field.specs, texts, options)
     rows = race.rows(found, texts)
     return Report(
         rows=race.spread(found, texts),

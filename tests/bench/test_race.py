@@ -17,6 +17,7 @@ from rich.console import Console
 from bench import engines, plot, race, shown
 from bench.engines import FLOAT32, INT8, NAMES, OURS, PI, Field, Spec
 from bench.race import Entry
+from bench.report import Options
 from bench.scenarios import first_audio, throughput
 from bench.workers.protocol import Meter, Ready, Run
 from engine import config
@@ -101,7 +102,7 @@ async def test_rows_are_exactly_what_the_issue_asks_for() -> None:
         fake(FLOAT32, reference=FLOAT32),
         fake(PI, reference="nobody"),
     ]
-    found = await race.run(specs, TEXTS, 3, settle_s=0)
+    found = await race.run(specs, TEXTS, Options(rounds=3), settle_s=0)
     rows = race.rows(found, TEXTS)
     assert [list(row) for row in rows] == [KEYS] * 10
     assert [row["engine"] for row in rows[:5]] == [OURS, OURS, INT8, FLOAT32, PI]
@@ -110,7 +111,9 @@ async def test_rows_are_exactly_what_the_issue_asks_for() -> None:
     # ours is compared with another process, at half the level; trimming does not matter
     assert [row["lsd_db"] for row in rows[:5]] == [pytest.approx(6.02, abs=0.05), None, 0, 0, None]
     assert all(row["first_byte_ms"] <= row["first_audible_ms"] for row in rows)
-    assert all(len(runs) == 3 for entry in found.entries for runs in entry.runs.values())
+    for entry in found.entries:
+        turns = 3 * (race.CACHED_TIMES if entry.spec.cached else 1)
+        assert [len(runs) for runs in entry.runs.values()] == [turns] * len(TEXTS)
 
     about = race.about(found, Field(tuple(specs), (), 2))
     assert about["threads"] == 2
@@ -136,13 +139,13 @@ def test_tables_also_have_the_worst_or_what_is_worse_than_most() -> None:
     entry = Entry(Spec(OURS, ()), Ready({}, 1.0), a_run(9000))
     for rounds, name, upper_ms in ((19, "worst", 190), (20, "p95", 190), (40, "p95", 380)):
         entry.runs = {"text": [a_run(10 * n) for n in range(rounds, 0, -1)]}
-        found = race.Race(rounds, {}, [entry])
+        found = race.Race(rounds, 1, {}, [entry])
         (row,), (longer,) = race.rows(found, ["text"]), race.spread(found, ["text"])
         assert row["first_audible_ms"] == 5 * (rounds + 1)
         added = {f"{name}_first_ms": upper_ms, f"{name}_rtf": upper_ms / 1000}
         assert dict(longer) == {**row, **added}
     entry.runs = {"text": [a_run(None)]}
-    (longer,) = race.spread(race.Race(1, {}, [entry]), ["text"])
+    (longer,) = race.spread(race.Race(1, 1, {}, [entry]), ["text"])
     assert (longer["first_audible_ms"], longer["worst_first_ms"]) == (None, None)
 
 
@@ -150,7 +153,7 @@ def test_a_table_of_a_race_has_room_in_a_terminal() -> None:
     entry = Entry(Spec(INT8, ()), Ready({}, 1.0), a_run(9000))
     entry.runs = {"text": [a_run(1234.56), a_run(99.94), a_run(1234.56)]}
     console = Console(width=80, file=io.StringIO())
-    console.print(shown.table(race.spread(race.Race(3, {}, [entry]), ["text"])))
+    console.print(shown.table(race.spread(race.Race(3, 1, {}, [entry]), ["text"])))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "…" not in text
@@ -171,7 +174,7 @@ def test_a_table_of_a_race_has_room_in_a_terminal() -> None:
 
 async def test_a_cache_that_was_not_hit_is_no_cached_row() -> None:
     specs = [fake(OURS), fake(OURS, asked_again=True, cached=False)]
-    found = await race.run(specs, TEXTS[:1], 1, settle_s=0)
+    found = await race.run(specs, TEXTS[:1], Options(rounds=1), settle_s=0)
     assert [row["cached"] for row in race.rows(found, TEXTS[:1])] == [False]
     assert race.ratios(found, TEXTS[:1], lambda run: run.total_ms) == {}
     last = race.remarks(found, TEXTS[:1])[-1]
@@ -179,14 +182,16 @@ async def test_a_cache_that_was_not_hit_is_no_cached_row() -> None:
 
 
 async def test_other_lengths_have_no_distance() -> None:
-    found = await race.run([fake(OURS, reference=FLOAT32), fake(FLOAT32)], TEXTS, 1, settle_s=0)
+    found = await race.run(
+        [fake(OURS, reference=FLOAT32), fake(FLOAT32)], TEXTS, Options(rounds=1), settle_s=0
+    )
     found.entries[0].audio[TEXTS[0]] = np.zeros(2000, np.float32)
     assert [row["lsd_db"] for row in race.rows(found, TEXTS)][::2] == [None, 0]
 
 
 async def test_an_engine_that_may_end_is_left_out_and_the_others_go_on() -> None:
     specs = [fake(OURS), fake(PI, fails="out of luck."), fake(INT8, answers=2), fake(FLOAT32)]
-    found = await race.run(specs, TEXTS[:1], 2, settle_s=0, may_end=True)
+    found = await race.run(specs, TEXTS[:1], Options(rounds=2), settle_s=0, may_end=True)
     assert [entry.spec.name for entry in found.entries] == [OURS, FLOAT32]
     assert [len(entry.runs[TEXTS[0]]) for entry in found.entries] == [2, 2]
     assert found.ended == {
@@ -204,7 +209,7 @@ async def test_an_engine_that_may_end_is_left_out_and_the_others_go_on() -> None
 )
 async def test_an_engine_that_ends_is_one_sentence(spec: Spec, says: str) -> None:
     with pytest.raises(SetupError) as caught:
-        await race.run([spec], TEXTS, 1, settle_s=0)
+        await race.run([spec], TEXTS, Options(rounds=1), settle_s=0)
     assert caught.value.message.endswith(says)
 
 

@@ -23,7 +23,7 @@ from bench.scenarios import (
     stability,
     threads,
 )
-from bench.scenarios.concurrency import Heard, Round
+from bench.scenarios.concurrency import Heard, Turn
 from bench.scenarios.containers import encoded, speech_like
 from bench.scenarios.threads import Found
 from bench.workers.pieces import Answer, Ask, Kind
@@ -62,30 +62,31 @@ async def test_containers_are_measured_in_turn(monkeypatch: pytest.MonkeyPatch) 
 # --- concurrency --------------------------------------------------------------------------------
 
 
-def a_round(slower: float = 1.0) -> Round:
+def a_turn(slower: float = 1.0) -> Turn:
     heard = {
         1: [Heard(first_ms=200, end_ms=1000)],
         8: [Heard(first_ms=100 * n, end_ms=900 * n * slower, misses=n) for n in range(1, 9)],
     }
-    return Round(pass_ms=200, window_ms=75, heard=heard, cancel_ms=3)
+    return Turn(pass_ms=200, window_ms=75, heard=heard, cancel_ms=3)
 
 
 def test_streams_are_compared_with_their_work_alone() -> None:
-    one = a_round()
-    assert one.bound(8) == pytest.approx(800 / (8 * 75 + 200))
-    row = concurrency._row([one, a_round()], 8)
+    one = a_turn()
+    assert (one.last_ms(8), one.bound_ms(8)) == (800, 8 * 75 + 200)
+    row = concurrency._row([one, a_turn()], 8)
     assert row["first frame, last ms"] == 800
     assert row["first frame, median ms"] == 450
     # of 16 the worst, of 24 what all but one are better than
     assert row["first frame, p95 or worst ms"] == 800
-    late = Round(200, 75, {**one.heard, 8: [Heard(first_ms=900), *one.heard[8][1:]]}, 3)
+    late = Turn(200, 75, {**one.heard, 8: [Heard(first_ms=900), *one.heard[8][1:]]}, 3)
     assert concurrency._row([one, one, late], 8)["first frame, p95 or worst ms"] == 800
     assert concurrency._row([one, late], 8)["first frame, p95 or worst ms"] == 900
     assert (row["last of bound"], row["misses a stream"], row["sharing"]) == (1.0, 4.5, 0.9)
     assert concurrency._bounds([row]) == [
         "PASS: first frame / (k windows + pass), last of 8 streams, 1 (target: at most 1.5)"
     ]
-    assert concurrency._ratios([one, a_round(1.2)], (1, 8)) == {
+    turns = [one, a_turn(1.2), a_turn(1.5), a_turn(1.2)]  # two rounds of two
+    assert concurrency._ratios(turns, 2, (1, 8)) == {
         "8 streams, last first frame / work alone": [1.0, 1.0],
         "8 streams, end / 8 alone": [pytest.approx(0.9), pytest.approx(1.08)],
     }
@@ -123,7 +124,7 @@ def test_lanes_are_compared_by_the_last_the_mean_and_the_pass() -> None:
     told = [row[f"{what}by usual"] for what in ("", "mean ", "pass ")]
     assert told == [0.75, 1.0, 2.0]
     assert threads.row(asleep, found)["neighbours keep"] == "40%"
-    assert threads.ratios(found) == {"2 lanes of 1 thread, 2 streams / usual": [0.75] * 3}
+    assert threads.ratios(found, 3) == {"2 lanes of 1 thread, 2 streams / usual": [0.75] * 3}
 
 
 # --- first byte ---------------------------------------------------------------------------------
@@ -246,7 +247,7 @@ async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targ
         entry(NO_G2P, 110, None, 120, says=("It spells.",)),
         entry(stability.NO_PROVIDER, 100, 100, 120, says=("There is none.",)),
     ]
-    found = Race(3, {}, entries, ended={FAILING_MODEL: "It ended."})
+    found = Race(3, 1, {}, entries, ended={FAILING_MODEL: "It ended."})
     report = await stable(monkeypatch, found)
     told = {row["trouble"]: tuple(row.values())[1:] for row in report.rows}
     assert told == {
@@ -274,7 +275,7 @@ async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targ
 
 
 async def test_no_graph_is_built_if_it_has_to_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Race(3, {}, [entry(stability.NONE, 100)])
+    found = Race(1, 1, {}, [entry(stability.NONE, 100)])
     report = await stable(monkeypatch, found, quick=True)
     assert [row["trouble"] for row in report.rows] == [stability.NONE]
     assert not any(stability.DAMAGED_GRAPH in note for note in report.notes)
@@ -283,7 +284,7 @@ async def test_no_graph_is_built_if_it_has_to_be_quick(monkeypatch: pytest.Monke
 async def test_without_an_engine_that_has_no_trouble_there_is_nothing_to_compare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = Race(3, {}, [entry(NO_G2P, 110)], ended={stability.NONE: "It ended."})
+    found = Race(3, 1, {}, [entry(NO_G2P, 110)], ended={stability.NONE: "It ended."})
     with pytest.raises(SetupError, match="It ended"):
         await stable(monkeypatch, found)
 
@@ -303,7 +304,7 @@ def test_silence_is_compared_though_there_may_be_none() -> None:
 
 
 def test_plots_of_scenarios_are_drawn(tmp_path: Path) -> None:
-    streams = [concurrency._row([a_round()], count) for count in (1, 8)]
+    streams = [concurrency._row([a_turn()], count) for count in (1, 8)]
     plot.concurrency(streams, tmp_path / "a.svg")
     stages = [
         {"stage": s, "chars": n, "warm ms": n, "cached ms": n / 2} for s in "ab" for n in (9, 99)
