@@ -48,7 +48,7 @@ def test_what_is_encoded_is_like_speech() -> None:
 
 
 async def test_containers_are_measured_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "QUICK_SECONDS", 1)
+    monkeypatch.setattr(containers, "SECONDS", 1)
     report = await containers.run(Options(rounds=1, quick=True))
     assert [row["container"] for row in report.rows] == [str(container) for container in Format]
     size = {row["container"]: row["bytes of PCM's"] for row in report.rows}
