@@ -33,7 +33,7 @@ from engine.model.distance import Audio, lsd_db
 #: threads of an engine that spin for a while after their work must not disturb the next one
 SETTLE_S = 0.2
 #: how often more what comes from a cache is asked, which takes milliseconds
-CACHED_TIMES = 3
+CACHED_TIMES = 2
 
 #: only for a worker that hangs: how long it may say nothing
 _PATIENCE_S = 900
@@ -139,6 +139,7 @@ class Race:
 
     Attributes:
         turns: in each round.
+        parts: see `Options.parts`.
         machine: on what, as it was before.
         references: recordings of processes that did not compete, by name and text.
         ended: what engines said that have ended, by name; they are no entries.
@@ -146,6 +147,7 @@ class Race:
 
     rounds: int
     turns: int
+    parts: int
     machine: dict[str, object]
     entries: list[Entry] = field(default_factory=list)
     references: dict[str, dict[str, Audio]] = field(default_factory=dict)
@@ -159,6 +161,7 @@ async def run(
     *,
     settle_s: float = SETTLE_S,
     may_end: bool = False,
+    records: bool = True,
 ) -> Race:
     """Measures.
 
@@ -168,11 +171,12 @@ async def run(
         options: how often, in which order, and who is told what is being done.
         settle_s: rest before every request.
         may_end: an engine that ends is left out, and the others go on.
+        records: audio is kept to be compared.
 
     Raises:
         SetupError: an engine cannot be started, or ended though it must not.
     """
-    race = Race(options.rounds, options.turns, machine.record())
+    race = Race(options.rounds, options.turns, options.parts, machine.record())
 
     def lost(spec: Spec, error: SetupError) -> None:
         if not may_end:
@@ -197,7 +201,7 @@ async def run(
                 ready = await worker.ready()
                 await trio.sleep(settle_s)
                 entry = Entry(spec, ready, cold=await worker.ask(texts[0]))
-                for text in texts:
+                for text in texts if records else ():
                     _, entry.audio[text] = await worker.record(text)
             except SetupError as error:
                 lost(spec, error)
@@ -277,7 +281,7 @@ def _rtf(run: Run) -> float:
 def ratios(
     race: Race, texts: Sequence[str], value: Callable[[Run], float | None]
 ) -> dict[str, list[float]]:
-    """Of the lowest in each round: ours by what others took, and from the cache by without it."""
+    """Of the lowest in each part: ours by what others took, and from the cache by without it."""
     ours = _entry(race, OURS)
     if ours is None:
         return {}
@@ -298,8 +302,8 @@ def ratios(
 def lowest(
     race: Race, runs: Sequence[Run], value: Callable[[Run], float | None]
 ) -> Iterator[float | None]:
-    """What the lowest turns of each round have; None for a round in which none has anything."""
-    size = len(runs) // race.rounds
+    """What the lowest turns of each part have; None for a part in which none has anything."""
+    size = len(runs) // race.parts
     for at in range(0, len(runs), size):
         found = [one for run in runs[at : at + size] if (one := value(run)) is not None]
         yield lows(found, 1)[0] if found else None

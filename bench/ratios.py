@@ -140,6 +140,8 @@ def compared(one: Ratios, other: Ratios) -> list[Row]:
             continue
         before, after = statistics.median(one[name]), statistics.median(other[name])
         (low, high), (low_after, high_after) = interval(one[name]), interval(other[name])
+        if len(one[name]) == len(other[name]) == 1:  # no interval, so what is usual
+            low, high = low / (1 + LEAST), high * (1 + LEAST)
         if low_after > high:
             verdict = "worse"
         elif high_after < low:

@@ -35,7 +35,7 @@ from engine.text.lexicon import Lexicon
 
 STREAMS, QUICK_STREAMS = (1, 2, 4, 8, 16), (1, 4)
 #: where the bound is looked at, and how often what its steps take alone is measured for it
-BOUND_AT, TIMES = 4, 3
+BOUND_AT, TIMES = 4, 2
 VOICE = "af_heart"
 #: the latest first frame against its bound, and a cancelled stream's lane, ms
 BOUND, CANCEL_MS = 1.5, 150
@@ -115,7 +115,7 @@ async def run(options: Options) -> Report:
             *_bounds(rows),
             at_most("ms from cancel to a free lane", cancel_ms, CANCEL_MS),
         ],
-        ratios=_ratios(turns, options.rounds, counts),
+        ratios=_ratios(turns, options.parts, counts),
         plot=partial(plot.concurrency, rows),
     )
 
@@ -148,11 +148,11 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _ratios(turns: Sequence[Turn], rounds: int, counts: Sequence[int]) -> dict[str, list[float]]:
-    """Of the lowest turns in each round."""
+def _ratios(turns: Sequence[Turn], parts: int, counts: Sequence[int]) -> dict[str, list[float]]:
+    """Of the lowest turns in each part."""
 
     def low(ms: Callable[[Turn, int], float], count: int) -> list[float]:
-        return lows([ms(turn, count) for turn in turns], rounds)
+        return lows([ms(turn, count) for turn in turns], parts)
 
     found = {}
     for count in counts:

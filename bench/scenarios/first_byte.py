@@ -125,13 +125,13 @@ async def run(options: Options) -> Report:
         document={"machine": machine.record(), "rows": rows},
         notes=[f"{options.rounds * REQUESTS} requests of each kind.", *notes],
         raw={"ms": {f"{what} {way}": ms for (what, way), ms in told.items()}},
-        ratios=ratios(found),
+        ratios=ratios(found, options.parts),
     )
 
 
-def ratios(found: Mapping[Kind, Sequence[float]]) -> dict[str, list[float]]:
-    """Of the lowest in each round; names are those of the kinds."""
-    low = {kind: lows(ms, len(ms) // REQUESTS) for kind, ms in found.items()}
+def ratios(found: Mapping[Kind, Sequence[float]], parts: int) -> dict[str, list[float]]:
+    """Of the lowest in each part; names are those of the kinds."""
+    low = {kind: lows(ms, parts) for kind, ms in found.items()}
     plain = Format.PCM, "audio"
     return {
         f"first byte, {kind[0]} as {kind[1]} / pcm": by_round(own, low[plain])

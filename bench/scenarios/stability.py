@@ -69,7 +69,7 @@ async def run(options: Options) -> Report:
             _spec(NO_PROVIDER, options, provider=_not_offered()),
             _spec(DAMAGED_LEDGER, options, cache_dir=ledger),
         ]
-        found = await race.run(specs, TEXTS, options, may_end=True)
+        found = await race.run(specs, TEXTS, options, may_end=True, records=False)
         if NONE in found.ended:
             raise SetupError(found.ended[NONE])
         damaged = []

@@ -4,7 +4,7 @@ The files are in the disk's cache and the model in the user's: this is the secon
 later ones, not the first, which downloads, and builds: that takes `build`, done once, from the
 published file to graphs in a folder of its own (not if it has to be quick). `graphs` is what
 loading the three saved graphs takes of it. The first request must find everything warm: it is
-compared with the last ones of ten, which like all between them are other texts of the same length.
+compared with the last ones of seven, which like all between them are other texts of the same length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_LATER, GRAPHS_S = 1.3, 1.5
 
 #: of the same phonemes in another order, so that each has the same length and none is cached
 _WORDS = ("seven", "garden", "summer", "winter", "letter")
-REQUESTS, LATER = 10, 5
+REQUESTS, LATER = 7, 4
 #: how often the graphs are loaded before a start
 LOADS = 3
 

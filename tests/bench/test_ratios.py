@@ -99,6 +99,8 @@ def test_runs_are_compared_by_what_both_have() -> None:
     ]
     assert compared(other, one)[0]["b is"] == "better"
     assert compared({"a": [0.0]}, {"a": [1.0]})[0]["change"] is None
+    found = [compared({"a": [1.0]}, {"a": [value]})[0]["b is"] for value in (0.9, 0.92, 1.09, 1.11)]
+    assert found == ["better", "same", "same", "worse"]
 
 
 def test_ratios_belong_to_rounds() -> None:

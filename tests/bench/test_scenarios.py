@@ -130,7 +130,7 @@ def test_lanes_are_compared_by_the_last_the_mean_and_the_pass() -> None:
 # --- first byte ---------------------------------------------------------------------------------
 
 
-def test_containers_are_compared_with_pcm_of_the_same_round() -> None:
+def test_containers_are_compared_with_pcm_of_the_same_part() -> None:
     pcm = [2.0] * first_byte.REQUESTS + [4.0] * first_byte.REQUESTS
     found = {
         (Format.PCM, "audio"): pcm,
@@ -138,7 +138,7 @@ def test_containers_are_compared_with_pcm_of_the_same_round() -> None:
         (Format.MP3, "audio"): [3 * ms for ms in pcm],
         (Format.MP3, "sse"): pcm,
     }
-    assert first_byte.ratios(found) == {
+    assert first_byte.ratios(found, 2) == {
         "first byte, pcm as sse / pcm": [1.5, 1.25],
         "first byte, mp3 as audio / pcm": [3.0, 3.0],
     }
@@ -174,8 +174,8 @@ def test_the_front_end_is_told_by_medians_and_only_one_length_starts_cold() -> N
     assert {row["warm ms / 1000 chars"] for row in rows} == {15.0}
 
 
-def test_stages_are_compared_by_the_least_of_a_round_and_growth_by_the_character() -> None:
-    ratios = g2p._ratios(took(growth=1.2))
+def test_stages_are_compared_by_the_lowest_of_a_part_and_growth_by_the_character() -> None:
+    ratios = g2p._ratios(took(growth=1.2), 2)
     assert len(ratios) == 3 * len(g2p.LENGTHS) + 2
     assert ratios["10 characters, misaki / espeak"] == pytest.approx([2, 2])
     assert ratios["espeak, 1000 characters, cached / warm"] == pytest.approx([0.1] * 2)
@@ -247,7 +247,7 @@ async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targ
         entry(NO_G2P, 110, None, 120, says=("It spells.",)),
         entry(stability.NO_PROVIDER, 100, 100, 120, says=("There is none.",)),
     ]
-    found = Race(3, 1, {}, entries, ended={FAILING_MODEL: "It ended."})
+    found = Race(3, 1, 3, {}, entries, ended={FAILING_MODEL: "It ended."})
     report = await stable(monkeypatch, found)
     told = {row["trouble"]: tuple(row.values())[1:] for row in report.rows}
     assert told == {
@@ -275,7 +275,7 @@ async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targ
 
 
 async def test_no_graph_is_built_if_it_has_to_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Race(1, 1, {}, [entry(stability.NONE, 100)])
+    found = Race(1, 1, 1, {}, [entry(stability.NONE, 100)])
     report = await stable(monkeypatch, found, quick=True)
     assert [row["trouble"] for row in report.rows] == [stability.NONE]
     assert not any(stability.DAMAGED_GRAPH in note for note in report.notes)
@@ -284,7 +284,7 @@ async def test_no_graph_is_built_if_it_has_to_be_quick(monkeypatch: pytest.Monke
 async def test_without_an_engine_that_has_no_trouble_there_is_nothing_to_compare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = Race(3, 1, {}, [entry(NO_G2P, 110)], ended={stability.NONE: "It ended."})
+    found = Race(3, 1, 3, {}, [entry(NO_G2P, 110)], ended={stability.NONE: "It ended."})
     with pytest.raises(SetupError, match="It ended"):
         await stable(monkeypatch, found)
 
