@@ -33,8 +33,8 @@ from engine.errors import EngineError, InvalidRequest, SetupError
 
 NAMES = summary.in_order(sorted(module.name for module in pkgutil.iter_modules(scenarios.__path__)))
 
-#: what `--quick` repeats everything, and turns in a round: so few are compared by their lowest
-QUICK, QUICK_TURNS = 3, 2
+#: what `--quick` repeats everything
+QUICK = 3
 
 #: of `python -m bench` without a command
 DEFAULT = "measure"
@@ -79,7 +79,6 @@ def measure(
     """Measures scenarios, all if none is named; tables name the machine and what ran beside it."""
     options = Options(
         rounds=QUICK if quick else rounds,
-        turns=QUICK_TURNS if quick else 1,
         engines=tuple(filter(None, (name.strip() for name in engines.split(",")))),
         threads=threads,
         seed=seed,

@@ -33,7 +33,7 @@ from engine.model.distance import Audio, lsd_db
 #: threads of an engine that spin for a while after their work must not disturb the next one
 SETTLE_S = 0.2
 #: how often more what comes from a cache is asked, which takes milliseconds
-CACHED_TIMES = 2
+CACHED_TIMES = 3
 
 #: only for a worker that hangs: how long it may say nothing
 _PATIENCE_S = 900
@@ -138,16 +138,12 @@ class Race:
     """What was measured.
 
     Attributes:
-        turns: in each round.
-        parts: see `Options.parts`.
         machine: on what, as it was before.
         references: recordings of processes that did not compete, by name and text.
         ended: what engines said that have ended, by name; they are no entries.
     """
 
     rounds: int
-    turns: int
-    parts: int
     machine: dict[str, object]
     entries: list[Entry] = field(default_factory=list)
     references: dict[str, dict[str, Audio]] = field(default_factory=dict)
@@ -176,7 +172,7 @@ async def run(
     Raises:
         SetupError: an engine cannot be started, or ended though it must not.
     """
-    race = Race(options.rounds, options.turns, options.parts, machine.record())
+    race = Race(options.rounds, machine.record())
 
     def lost(spec: Spec, error: SetupError) -> None:
         if not may_end:
@@ -211,7 +207,7 @@ async def run(
         order = random.Random(options.seed)
         for number in range(options.rounds):
             options.tell(f"round {number + 1} of {options.rounds}")
-            for text in order.sample(texts, len(texts)) * options.turns:
+            for text in order.sample(texts, len(texts)):
                 asked = [
                     pair
                     for pair in pairs
@@ -239,7 +235,7 @@ def rows(race: Race, texts: Sequence[str]) -> list[Row]:
 
 def spread(race: Race, texts: Sequence[str]) -> list[Row]:
     """The same rows for a table: with 95th percentiles or the worst, and no tenths above 100 ms."""
-    name = upper_name(race.rounds * race.turns)
+    name = upper_name(race.rounds)
     made: list[Row] = []
     for text, entry in _shown(race, texts):
         row = {
@@ -281,7 +277,7 @@ def _rtf(run: Run) -> float:
 def ratios(
     race: Race, texts: Sequence[str], value: Callable[[Run], float | None]
 ) -> dict[str, list[float]]:
-    """Of the lowest in each part: ours by what others took, and from the cache by without it."""
+    """Of the lowest in each round: ours by what others took, and from the cache by without it."""
     ours = _entry(race, OURS)
     if ours is None:
         return {}
@@ -302,8 +298,8 @@ def ratios(
 def lowest(
     race: Race, runs: Sequence[Run], value: Callable[[Run], float | None]
 ) -> Iterator[float | None]:
-    """What the lowest turns of each part have; None for a part in which none has anything."""
-    size = len(runs) // race.parts
+    """What the lowest turns of each round have; None for a round in which none has anything."""
+    size = len(runs) // race.rounds
     for at in range(0, len(runs), size):
         found = [one for run in runs[at : at + size] if (one := value(run)) is not None]
         yield lows(found, 1)[0] if found else None

@@ -19,7 +19,6 @@ class Options:
 
     Attributes:
         rounds: how often everything is repeated; medians are reported.
-        turns: of each contender in a round, where turns are long.
         engines: names of the engines to compare; empty: all of them.
         threads: inference threads of every engine; 0: one per core.
         seed: of every order and every made-up text.
@@ -28,17 +27,11 @@ class Options:
     """
 
     rounds: int = 7
-    turns: int = 1
     engines: tuple[str, ...] = ()
     threads: int = 0
     seed: int = 1
     quick: bool = False
     tell: Callable[[str], None] = lambda _: None
-
-    @property
-    def parts(self) -> int:
-        """Parts of all turns whose lowest have a ratio: one for each round, one for a few."""
-        return 1 if self.quick else self.rounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ from engine.text.lexicon import Lexicon
 STREAMS, QUICK_STREAMS = (1, 2, 4, 8, 16), (1, 4)
 #: where the bound is looked at, and how often what its steps take alone is measured for it
 BOUND_AT, TIMES = 4, 2
+#: turns in a round if it has to be quick
+QUICK_TURNS = 2
 VOICE = "af_heart"
 #: the latest first frame against its bound, and a cancelled stream's lane, ms
 BOUND, CANCEL_MS = 1.5, 150
@@ -94,11 +96,12 @@ async def run(options: Options) -> Report:
     text = QUICK_TEXT if options.quick else TEXT
     measure = await trio.to_thread.run_sync(_Alone, options.threads, text)
     turns = []
-    for number in range(options.rounds * options.turns):
+    all_turns = options.rounds * (QUICK_TURNS if options.quick else 1)
+    for number in range(all_turns):
         alone = [await trio.to_thread.run_sync(measure.once) for _ in range(TIMES)]
         heard = {}
         for count in counts:
-            options.tell(f"turn {number + 1} of {options.rounds * options.turns}, {count} at once")
+            options.tell(f"turn {number + 1} of {all_turns}, {count} at once")
             heard[count] = await _streams(engine, count, text)
         pass_ms, window_ms = map(min, zip(*alone, strict=True))
         turns.append(Turn(pass_ms, window_ms, heard, await _cancelled(engine, text)))
@@ -115,7 +118,7 @@ async def run(options: Options) -> Report:
             *_bounds(rows),
             at_most("ms from cancel to a free lane", cancel_ms, CANCEL_MS),
         ],
-        ratios=_ratios(turns, options.parts, counts),
+        ratios=_ratios(turns, options.rounds, counts),
         plot=partial(plot.concurrency, rows),
     )
 
@@ -148,11 +151,11 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _ratios(turns: Sequence[Turn], parts: int, counts: Sequence[int]) -> dict[str, list[float]]:
-    """Of the lowest turns in each part."""
+def _ratios(turns: Sequence[Turn], rounds: int, counts: Sequence[int]) -> dict[str, list[float]]:
+    """Of the lowest turns in each round."""
 
     def low(ms: Callable[[Turn, int], float], count: int) -> list[float]:
-        return lows([ms(turn, count) for turn in turns], parts)
+        return lows([ms(turn, count) for turn in turns], rounds)
 
     found = {}
     for count in counts:

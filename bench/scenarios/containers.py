@@ -53,7 +53,7 @@ async def run(options: Options) -> Report:
             contenders, TIMES * options.rounds, seed=options.seed, clock=time.process_time
         )
     )
-    low = {name: lows(turns, options.parts) for name, turns in took.items()}
+    low = {name: lows(turns, options.rounds) for name, turns in took.items()}
     of_zlib = {container: by_round(low[container], low[ZLIB]) for container in Format}
     rows: list[Row] = [
         {

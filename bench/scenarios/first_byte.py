@@ -41,7 +41,7 @@ HEALTH_MS = 50
 #: many requests are wanted of what takes milliseconds
 TEXT = "The ferry leaves."
 #: requests of each kind in a round
-REQUESTS = 50
+REQUESTS = 35
 #: questions for `/health` in a round, and the pause between them; all fit into the speech
 ASKED, QUICK_ASKED, PAUSE_S = 100, 40, 0.01
 #: no sentence twice, which would come out of the cache
@@ -125,13 +125,13 @@ async def run(options: Options) -> Report:
         document={"machine": machine.record(), "rows": rows},
         notes=[f"{options.rounds * REQUESTS} requests of each kind.", *notes],
         raw={"ms": {f"{what} {way}": ms for (what, way), ms in told.items()}},
-        ratios=ratios(found, options.parts),
+        ratios=ratios(found, options.rounds),
     )
 
 
-def ratios(found: Mapping[Kind, Sequence[float]], parts: int) -> dict[str, list[float]]:
-    """Of the lowest in each part; names are those of the kinds."""
-    low = {kind: lows(ms, parts) for kind, ms in found.items()}
+def ratios(found: Mapping[Kind, Sequence[float]], rounds: int) -> dict[str, list[float]]:
+    """Of the lowest in each round; names are those of the kinds."""
+    low = {kind: lows(ms, rounds) for kind, ms in found.items()}
     plain = Format.PCM, "audio"
     return {
         f"first byte, {kind[0]} as {kind[1]} / pcm": by_round(own, low[plain])

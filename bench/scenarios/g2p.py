@@ -2,7 +2,7 @@
 
 Cold: loading, and the first text of 100 characters, in a process of its own. Warm: a text whose
 sentences are not remembered. Cached: the same text again, with memory for its sentences. These are
-processor time, all in turn; ratios are of the lowest in each round, or of all rounds if it has to be quick. The whole front end is measured,
+processor time, all in turn; ratios are of the lowest in each round. The whole front end is measured,
 with normaliser and cutting into segments. Growth: a character of the longest text by one of a text
 of 100.
 """
@@ -95,7 +95,7 @@ def _run(options: Options) -> Report:
         ).items()
     }
     rows = [_row(stage, chars, cold, took) for stage in STAGES for chars in LENGTHS]
-    ratios = _ratios(took, options.parts)
+    ratios = _ratios(took, options.rounds)
     return Report(
         rows=rows,
         document={"machine": record(), "rows": rows},
@@ -164,8 +164,8 @@ def _row(
     return row
 
 
-def _ratios(took: dict[Kind, list[float]], parts: int) -> dict[str, list[float]]:
-    took = {kind: lows(seconds, parts) for kind, seconds in took.items()}
+def _ratios(took: dict[Kind, list[float]], rounds: int) -> dict[str, list[float]]:
+    took = {kind: lows(seconds, rounds) for kind, seconds in took.items()}
     found = {}
     for chars in LENGTHS:
         by_stage = {stage: took[stage, chars, False] for stage in STAGES}

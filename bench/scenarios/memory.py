@@ -23,7 +23,7 @@ from engine.request import Frame, SpeechRequest
 from engine.selfbench import arithmetic_s
 from engine.service import KokoroService
 
-UTTERANCES, QUICK_UTTERANCES = 1000, 40
+UTTERANCES, QUICK_UTTERANCES = 1000, 30
 WORDS, QUICK_WORDS = (1, 3, 6, 12, 20, 40), (1, 3, 6)
 #: utterances from one probe to the next, and how often it is taken there
 PROBED, QUICK_PROBED, TIMES = 10, 5, 2

@@ -4,10 +4,10 @@ Each trouble is in a process of its own, and all are asked in turn with one that
 misaki: it cannot be loaded, so espeak-ng reads. No G2P: neither can, so words are spelled out. A
 failing model: one call in the middle of every request; who is told so asks again, and first is then
 until the second answer is heard. A damaged ledger, a damaged graph: files of the cache that are not
-what they should be, which only matters at the start; the graph is built anew, so it is left out if
-it has to be quick. No provider: the setting names one that this ONNX Runtime does not have; all
-others are asked for the processor. Of none: first sound by that of the one without trouble, in the
-same round.
+what they should be; the graph is built anew, so it is left out if it has to be quick. No provider:
+the setting names one that this ONNX Runtime does not have; all others are asked for the processor.
+The last three only matter at the start, so the graph, and if it has to be quick the others, are
+asked but once. Of none: first sound by that of the one without trouble, in the same round.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import get_args
 
@@ -60,28 +60,35 @@ async def run(options: Options) -> Report:
     """
     with tempfile.TemporaryDirectory(prefix="kokoro-live-") as name:
         ledger, graph = await trio.to_thread.run_sync(_damaged_caches, Path(name))
-        specs = [
+        lasting = [
             _spec(NONE, options),
             *(
                 _spec(trouble, options, trouble=trouble)
                 for trouble in (NO_MISAKI, NO_G2P, FAILING_MODEL)
             ),
+        ]
+        starting = [
             _spec(NO_PROVIDER, options, provider=_not_offered()),
             _spec(DAMAGED_LEDGER, options, cache_dir=ledger),
         ]
+        specs = lasting if options.quick else [*lasting, *starting]
         found = await race.run(specs, TEXTS, options, may_end=True, records=False)
         if NONE in found.ended:
             raise SetupError(found.ended[NONE])
-        damaged = []
-        if not options.quick:
-            options.tell(DAMAGED_GRAPH)
-            damaged.append(await _started(_spec(DAMAGED_GRAPH, options, cache_dir=graph)))
+        if options.quick:
+            only_started = starting
+        else:
+            only_started = [_spec(DAMAGED_GRAPH, options, cache_dir=graph)]
+        started = []
+        for spec in only_started:
+            options.tell(spec.name)
+            started.append(await _started(spec))
     ended = (_cells(name, None, False, None, None, says) for name, says in found.ended.items())
-    rows = [*(_row(found, entry) for entry in found.entries), *ended, *damaged]
+    rows = [*(_row(found, entry) for entry in found.entries), *ended, *started]
     return Report(
         rows=rows,
         document={"machine": machine.record(), "rows": rows},
-        notes=_targets(rows),
+        notes=_targets(rows, {spec.name for spec in specs}),
         raw={"runs": race.raw(found)},
         ratios={
             f"{entry.spec.name}, first sound / without": ratios
@@ -196,11 +203,11 @@ def _of_none(found: Race, entry: Entry) -> list[float]:
     ]
 
 
-def _targets(rows: Sequence[Row]) -> list[str]:
+def _targets(rows: Sequence[Row], compared: Set[str]) -> list[str]:
     lines = []
     for row in rows:
         trouble = row["trouble"]
-        if trouble in SLOWER:
+        if trouble in SLOWER and trouble in compared:
             lines.append(
                 at_most(f"{trouble}: first sound by that of none", row["of none"], SLOWER[trouble])
             )

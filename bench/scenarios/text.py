@@ -152,7 +152,7 @@ async def run(options: Options) -> Report:
             ),
             "start, MB / spaCy and misaki alone": by_round(*_nth(1, starts, alone)),
             "200 characters, front end / G2P alone": by_round(
-                *(lows(took[way], options.parts) for way in ("whole", "alone"))
+                *(lows(took[way], options.rounds) for way in ("whole", "alone"))
             ),
             "a character of a broken text / of a sentence": of_sentence,
         },

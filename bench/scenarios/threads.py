@@ -134,7 +134,7 @@ def _run(options: Options) -> Report:
         rows=rows,
         document={"machine": machine.record(), "rows": rows},
         raw={"s": {name(turn): [one.last_s for one in each] for turn, each in found.items()}},
-        ratios=ratios(found, options.parts),
+        ratios=ratios(found, options.rounds),
     )
 
 
@@ -184,11 +184,11 @@ def _median_of(own: Sequence[Found], usual: Sequence[Found], value: Any) -> floa
     return median_by_round(map(value, own), map(value, usual))
 
 
-def ratios(found: Mapping[Turn, Sequence[Found]], parts: int) -> dict[str, list[float]]:
-    """Of the lowest in each part, by the usual kind; what is beside busy neighbours scatters too much."""
+def ratios(found: Mapping[Turn, Sequence[Found]], rounds: int) -> dict[str, list[float]]:
+    """Of the lowest in each round, by the usual kind; what is beside busy neighbours scatters too much."""
     return {
         f"{name(turn)} / usual": by_round(
-            *(lows([one.last_s for one in each], parts) for each in (own, found[usual_of(turn)]))
+            *(lows([one.last_s for one in each], rounds) for each in (own, found[usual_of(turn)]))
         )
         for turn, own in found.items()
         if turn.kind != Kind() and not turn.busy

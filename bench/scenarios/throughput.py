@@ -8,7 +8,6 @@ first_audio; engines that cut a paragraph, or cut silence, have other lengths an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import trio
@@ -37,13 +36,7 @@ async def run(options: Options) -> Report:
     """Medians by engine."""
     field = await trio.to_thread.run_sync(engines.prepare, options)
     texts = (PARAGRAPH[:QUICK_CHARS] if options.quick else PARAGRAPH,)
-    specs = field.specs
-    if options.quick:
-        specs = tuple(
-            replace(spec, reference=None) for spec in specs
-        )  # `first_audio` has distances
-    # A paragraph is long enough not to go by single moments.
-    found = await race.run(specs, texts, replace(options, turns=1))
+    found = await race.run(field.specs, texts, options)
     rows = race.rows(found, texts)
     return Report(
         rows=race.spread(found, texts),

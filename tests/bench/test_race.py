@@ -139,13 +139,13 @@ def test_tables_also_have_the_worst_or_what_is_worse_than_most() -> None:
     entry = Entry(Spec(OURS, ()), Ready({}, 1.0), a_run(9000))
     for rounds, name, upper_ms in ((19, "worst", 190), (20, "p95", 190), (40, "p95", 380)):
         entry.runs = {"text": [a_run(10 * n) for n in range(rounds, 0, -1)]}
-        found = race.Race(rounds, 1, rounds, {}, [entry])
+        found = race.Race(rounds, {}, [entry])
         (row,), (longer,) = race.rows(found, ["text"]), race.spread(found, ["text"])
         assert row["first_audible_ms"] == 5 * (rounds + 1)
         added = {f"{name}_first_ms": upper_ms, f"{name}_rtf": upper_ms / 1000}
         assert dict(longer) == {**row, **added}
     entry.runs = {"text": [a_run(None)]}
-    (longer,) = race.spread(race.Race(1, 1, 1, {}, [entry]), ["text"])
+    (longer,) = race.spread(race.Race(1, {}, [entry]), ["text"])
     assert (longer["first_audible_ms"], longer["worst_first_ms"]) == (None, None)
 
 
@@ -153,7 +153,7 @@ def test_a_table_of_a_race_has_room_in_a_terminal() -> None:
     entry = Entry(Spec(INT8, ()), Ready({}, 1.0), a_run(9000))
     entry.runs = {"text": [a_run(1234.56), a_run(99.94), a_run(1234.56)]}
     console = Console(width=80, file=io.StringIO())
-    console.print(shown.table(race.spread(race.Race(3, 1, 3, {}, [entry]), ["text"])))
+    console.print(shown.table(race.spread(race.Race(3, {}, [entry]), ["text"])))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "…" not in text

@@ -109,6 +109,16 @@ def test_ratios_belong_to_rounds() -> None:
 
 
 @given(values, st.integers(0, 12))
+def test_the_lowest_third_of_a_part_is_what_counts(found: list[float], parts: int) -> None:
+    made = ratios.lows(found, parts)
+    assert len(made) == len(ratios.medians(found, parts))
+    assert all(
+        low <= middle for low, middle in zip(made, ratios.medians(found, parts), strict=True)
+    )
+    assert ratios.lows([5, 1, 9, 2, 7, 8, 3], 2) == [1.5, 3.0]
+
+
+@given(values, st.integers(0, 12))
 def test_medians_of_parts_leave_nothing_out(found: list[float], parts: int) -> None:
     made = ratios.medians(found, parts)
     assert 1 <= len(made) <= max(1, parts)

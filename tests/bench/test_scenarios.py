@@ -130,7 +130,7 @@ def test_lanes_are_compared_by_the_last_the_mean_and_the_pass() -> None:
 # --- first byte ---------------------------------------------------------------------------------
 
 
-def test_containers_are_compared_with_pcm_of_the_same_part() -> None:
+def test_containers_are_compared_with_pcm_of_the_same_round() -> None:
     pcm = [2.0] * first_byte.REQUESTS + [4.0] * first_byte.REQUESTS
     found = {
         (Format.PCM, "audio"): pcm,
@@ -174,7 +174,7 @@ def test_the_front_end_is_told_by_medians_and_only_one_length_starts_cold() -> N
     assert {row["warm ms / 1000 chars"] for row in rows} == {15.0}
 
 
-def test_stages_are_compared_by_the_lowest_of_a_part_and_growth_by_the_character() -> None:
+def test_stages_are_compared_by_the_lowest_of_a_round_and_growth_by_the_character() -> None:
     ratios = g2p._ratios(took(growth=1.2), 2)
     assert len(ratios) == 3 * len(g2p.LENGTHS) + 2
     assert ratios["10 characters, misaki / espeak"] == pytest.approx([2, 2])
@@ -200,7 +200,7 @@ def test_a_trouble_must_not_be_silent() -> None:
         cells(NO_MISAKI, 1.6, None),
         cells(stability.DAMAGED_GRAPH, None, "It is damaged.", speaks=False),
     ]
-    assert stability._targets(rows) == [
+    assert stability._targets(rows, {NO_MISAKI}) == [
         "short of target: no misaki: first sound by that of none 1.6 (target: at most 1.5)",
         "PASS: a damaged graph: s to the start 5 (target: at most 120)",
         "short of target: troubles in which nothing is spoken 1 (target: at most 0)",
@@ -224,16 +224,18 @@ def entry(trouble: str, *first_ms: float | None, says: tuple[str, ...] = ()) -> 
 async def stable(monkeypatch: pytest.MonkeyPatch, found: Race, *, quick: bool = False) -> Report:
     """The scenario's report, where this was found."""
 
-    async def damaged(*_: Any) -> Any:
-        return cells(stability.DAMAGED_GRAPH, None, "It was damaged.")
+    async def begun(spec: Spec) -> Any:
+        return cells(spec.name, None, "It was damaged.")
 
     async def ran(specs: Any, *_: Any, may_end: bool, **__: Any) -> Race:
         assert may_end
-        assert {spec.name for spec in specs} >= {*stability.SLOWER, stability.NONE}
+        lasting = {stability.NONE, NO_MISAKI, NO_G2P, FAILING_MODEL}
+        starting = {stability.NO_PROVIDER, stability.DAMAGED_LEDGER}
+        assert {spec.name for spec in specs} == (lasting if quick else lasting | starting)
         return found
 
     monkeypatch.setattr(stability, "_damaged_caches", lambda folder: (folder, folder))
-    monkeypatch.setattr(stability, "_started", damaged)
+    monkeypatch.setattr(stability, "_started", begun)
     monkeypatch.setattr(race, "run", ran)
     return await stability.run(Options(quick=quick))
 
@@ -247,7 +249,7 @@ async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targ
         entry(NO_G2P, 110, None, 120, says=("It spells.",)),
         entry(stability.NO_PROVIDER, 100, 100, 120, says=("There is none.",)),
     ]
-    found = Race(3, 1, 3, {}, entries, ended={FAILING_MODEL: "It ended."})
+    found = Race(3, {}, entries, ended={FAILING_MODEL: "It ended."})
     report = await stable(monkeypatch, found)
     told = {row["trouble"]: tuple(row.values())[1:] for row in report.rows}
     assert told == {
@@ -275,16 +277,20 @@ async def test_troubles_that_stay_silent_or_end_are_reported_and_miss_their_targ
 
 
 async def test_no_graph_is_built_if_it_has_to_be_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Race(1, 1, 1, {}, [entry(stability.NONE, 100)])
+    found = Race(1, {}, [entry(stability.NONE, 100)])
     report = await stable(monkeypatch, found, quick=True)
-    assert [row["trouble"] for row in report.rows] == [stability.NONE]
+    starts = [stability.NO_PROVIDER, stability.DAMAGED_LEDGER]
+    assert [row["trouble"] for row in report.rows] == [stability.NONE, *starts]
     assert not any(stability.DAMAGED_GRAPH in note for note in report.notes)
+    assert [note for note in report.notes if "no provider" in note] == [
+        "PASS: no provider: s to the start 5 (target: at most 30)"
+    ]
 
 
 async def test_without_an_engine_that_has_no_trouble_there_is_nothing_to_compare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = Race(3, 1, 3, {}, [entry(NO_G2P, 110)], ended={stability.NONE: "It ended."})
+    found = Race(3, {}, [entry(NO_G2P, 110)], ended={stability.NONE: "It ended."})
     with pytest.raises(SetupError, match="It ended"):
         await stable(monkeypatch, found)
 
