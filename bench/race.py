@@ -157,7 +157,6 @@ async def run(
     *,
     settle_s: float = SETTLE_S,
     may_end: bool = False,
-    records: bool = True,
 ) -> Race:
     """Measures.
 
@@ -167,7 +166,6 @@ async def run(
         options: how often, in which order, and who is told what is being done.
         settle_s: rest before every request.
         may_end: an engine that ends is left out, and the others go on.
-        records: audio is kept to be compared.
 
     Raises:
         SetupError: an engine cannot be started, or ended though it must not.
@@ -197,7 +195,7 @@ async def run(
                 ready = await worker.ready()
                 await trio.sleep(settle_s)
                 entry = Entry(spec, ready, cold=await worker.ask(texts[0]))
-                for text in texts if records else ():
+                for text in texts:
                     _, entry.audio[text] = await worker.record(text)
             except SetupError as error:
                 lost(spec, error)

@@ -4,7 +4,8 @@ Every engine is a process of its own with the same voice and threads, warm, and 
 clock. A sentence has no mark inside at which it could be cut. First audible: when the chunk with
 the first sample above -50 dBFS was there. Holes: silence after that, to whoever plays each chunk
 when it comes. RTF: time to the end of the stream / audio. LSD:
-against the engine's own float32 decode of the whole text, where the lengths agree.
+against the engine's own float32 decode of the whole text, where the lengths agree; none if it has to
+be quick.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Texts of 1 to 40 words, hardly one twice, and after every tenth one a probe: always the same text, and a
 fixed piece of arithmetic right before it, by which its time to the first frame is divided, so that a
-machine that becomes slower is not taken for an engine that does; each the less of two. Settled: after a fifth of all.
+machine that becomes slower is not taken for an engine that does; each the less of two. If it has to be
+quick there is one after every fifth. Settled: after a fifth of all.
 Band: most memory by least, from then on. Drift: the probes of the last half by those of the first.
 """
 

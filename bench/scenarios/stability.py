@@ -72,7 +72,7 @@ async def run(options: Options) -> Report:
             _spec(DAMAGED_LEDGER, options, cache_dir=ledger),
         ]
         specs = lasting if options.quick else [*lasting, *starting]
-        found = await race.run(specs, TEXTS, options, may_end=True, records=False)
+        found = await race.run(specs, TEXTS, options, may_end=True)
         if NONE in found.ended:
             raise SetupError(found.ended[NONE])
         if options.quick:
